@@ -18,10 +18,10 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project
 from tenancy.services.server import bootstrap
-from tests.fingerprint import Fingerprint, take_fingerprint
-from tests.prepared import Key, Prepared, Recorded, clear_process_caches
-from tests.run_environment import RunEnvironment
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.fingerprint import Fingerprint, take_fingerprint
+from tests.harness.prepared import Key, Prepared, Recorded, clear_process_caches
+from tests.harness.run_environment import RunEnvironment
+from tests.harness.wsgi_client import ApiClient, Response
 
 SCHEMA = {
     "type": "struct",

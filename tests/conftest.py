@@ -13,11 +13,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import loopback
+from tests.harness import loopback
+from tests.harness.run_environment import RunEnvironment
 from tests.parts import registry
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
@@ -81,7 +81,7 @@ pytest_plugins = [
     "tests.authorization_fixtures",
     "tests.catalog_fixtures",
     "tests.identity_fixtures",
-    "tests.named_callers",
+    "tests.harness.named_callers",
     "tests.openfga_fixtures",
     "tests.storage_fixtures",
     "tests.tag_fixtures",

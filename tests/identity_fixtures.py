@@ -14,9 +14,9 @@ from django.conf import settings
 from icekeeper.conf.environment import read_settings
 from tenancy.authn import providers
 from tenancy.authn.requests import verified_tokens
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.keycloak import REALM, Keycloak
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 AUDIENCE = "icekeeper"
 PARTNER = "partner"

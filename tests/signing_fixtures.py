@@ -21,8 +21,8 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.selectors.projects import get_project
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.wsgi_client import ApiClient, Response
 
 REGION = "eu-1"
 HOST = "store.example:9000"

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Namespace, Tabular
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 management = ApiClient("/management/v1")
 NO_ONE = "0198e0f4-3f6e-7c31-8c7d-000000000000"

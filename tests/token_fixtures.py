@@ -16,7 +16,7 @@ from tenancy.authn.providers import authenticators
 from tenancy.authn.requests import verified_tokens
 from tenancy.services.access_tokens import create_token
 from tenancy.services.users import create_local_user
-from tests.wsgi_client import Response, call
+from tests.harness.wsgi_client import Response, call
 
 
 class TokenClient:

@@ -12,8 +12,8 @@ from icekeeper.conf.environment import read_settings
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.providers import authenticators
 from tenancy.authn.requests import known_roles, verified_tokens
-from tests.identity_provider import IdentityProvider, running
-from tests.wsgi_client import Response, call
+from tests.harness.identity_provider import IdentityProvider, running
+from tests.harness.wsgi_client import Response, call
 
 KINDS = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
 """Settings of authentication begin so; those that a test does not name have their defaults."""

@@ -23,9 +23,9 @@ from tenancy.services.automatic_grants import grant_creator
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.roles import create_role
 from tests.authn.conftest import Ask
-from tests.identity_provider import IdentityProvider
+from tests.harness.identity_provider import IdentityProvider
+from tests.harness.wsgi_client import ApiClient, call
 from tests.management.warehouse_request_fixtures import Refusing
-from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -9,10 +9,10 @@ import pytest
 from django.conf import settings
 from pydantic import AnyHttpUrl
 
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response, call
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.token_fixtures import TokenClient
-from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 

@@ -24,7 +24,7 @@ from tenancy.authn.provider_documents import MAX_OVERDUE_FETCHES, Fetcher
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 from tenancy.authn.requests import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, drop, refused
-from tests.identity_provider import (
+from tests.harness.identity_provider import (
     DISCOVERY,
     KEYS,
     IdentityProvider,

@@ -35,7 +35,7 @@ from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
 from tenancy.authn.requests import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, refused
-from tests.identity_provider import IdentityProvider, sign
+from tests.harness.identity_provider import IdentityProvider, sign
 
 pytestmark = pytest.mark.django_db
 

@@ -14,9 +14,9 @@ from django.conf import settings
 from icekeeper.conf.environment import read_settings
 from management.management.commands.serve import Command
 from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
-from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
+from tests.harness.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import ROOT, CatalogServer
-from tests.run_environment import RunEnvironment
 from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 INFO = "/management/v1/info"

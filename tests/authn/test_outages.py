@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from icekeeper.server.request_threads import MAX_EXTRA_THREADS
-from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
+from tests.harness.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 from tests.server.raw_client_fixtures import RawClient, RawResponse
 
 INFO = "/management/v1/info"

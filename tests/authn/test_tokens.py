@@ -17,8 +17,8 @@ from tenancy.authn.requests import MAX_TOKEN_LENGTH, identify, verified_tokens
 from tenancy.models import User
 from tenancy.services.users import block_user, delete_user, unblock_user
 from tests.authn.conftest import Ask, SwitchOn, refused
-from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, encoded, sign
-from tests.wsgi_client import call
+from tests.harness.identity_provider import DISCOVERY, KEYS, IdentityProvider, encoded, sign
+from tests.harness.wsgi_client import call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("on")]
 

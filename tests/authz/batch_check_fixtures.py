@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.models import Tabular
-from tests.wsgi_client import Response
+from tests.harness.wsgi_client import Response
 
 CHECK = "/management/v1/action/batch-check"
 WITH_ERRORS = {"x-icekeeper-extensions": "true"}

@@ -24,10 +24,10 @@ from tests.authz.permission_fixtures import Things
 from tests.authz.tree_fixtures import T, create_tree, give, role
 from tests.authz.view_owner_fixtures import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.prepared import Prepared
+from tests.harness.wsgi_client import Response
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient, NamedCallers
-from tests.prepared import Prepared
-from tests.wsgi_client import Response
 
 
 @pytest.fixture

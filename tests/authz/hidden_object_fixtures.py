@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tenancy.audit.collector import collector
 from tenancy.models import AuditRecord
-from tests.wsgi_client import Response
+from tests.harness.wsgi_client import Response
 
 
 class Reported(NamedTuple):

@@ -18,8 +18,8 @@ from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
 from tenancy.services.tags import create_tag_definition
 from tests.authz.tree_fixtures import give
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient, NamedCallers
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
 
 T = Securable.Type
 NO_ONE = "0198e0f4-3f6e-7c31-8c7d-000000000000"

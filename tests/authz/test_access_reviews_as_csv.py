@@ -20,9 +20,9 @@ from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.tree_fixtures import T, give, role
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 

@@ -24,8 +24,8 @@ from tests.authz.permission_fixtures import (
     to_role,
     to_user,
 )
-from tests.log_lines import log_lines
-from tests.named_callers import CallerClient
+from tests.harness.log_lines import log_lines
+from tests.harness.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 

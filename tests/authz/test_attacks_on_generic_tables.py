@@ -11,9 +11,9 @@ from storage.models import Warehouse
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 

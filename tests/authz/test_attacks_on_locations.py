@@ -20,9 +20,9 @@ from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.conftest import good, user
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.tree_fixtures import give
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -17,12 +17,12 @@ from tenancy.models import AuditRecord, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_server
 from tenancy.services.projects import create_project, delete_project
-from tests.audit_rows import BOB, audit_settings
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
+from tests.harness.audit_rows import BOB, audit_settings
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -22,13 +22,13 @@ from tenancy.audit.chain import seal_records
 from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef
-from tests.audit_rows import BOB, rows, the_row
 from tests.authz.conftest import good, user
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
+from tests.harness.audit_rows import BOB, rows, the_row
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
 
 pytestmark = pytest.mark.django_db
 

@@ -12,13 +12,13 @@ from django.core.management import CommandError, call_command
 from tenancy.audit.collector import collector
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import AuditRecord, Securable
-from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.parity.pair_fixtures import grant, member
 from tests.authz.permission_check_fixtures import IN_PROJECTS, asked, by_id
 from tests.authz.permission_fixtures import FORBIDDEN, NO_ONE, Things
+from tests.harness.audit_rows import audit_settings, rows, the_row
+from tests.harness.named_callers import CallerClient
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -16,15 +16,15 @@ from tenancy.selectors.projects import get_project, get_server
 from tenancy.services import automatic_grants
 from tenancy.services.roles import delete_role
 from tenancy.services.users import create_service_account, delete_service_account, delete_user
-from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role
 from tests.authz.view_owner_fixtures import VIEW, Lake
 from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.harness.audit_rows import audit_settings, rows, the_row
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import Response
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
-from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tests.audit_rows import the_row
 from tests.authz import test_view_security_owners as owners
 from tests.authz.view_owner_fixtures import OWNER, Lake
-from tests.named_callers import CallerClient
+from tests.harness.audit_rows import the_row
+from tests.harness.named_callers import CallerClient
 
 pytestmark = owners.pytestmark
 root_client = owners.root_client

@@ -17,8 +17,8 @@ from tests.authz.permission_fixtures import (
     new_role,
     other_project,
 )
+from tests.harness.named_callers import CallerClient
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 

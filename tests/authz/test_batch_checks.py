@@ -19,9 +19,9 @@ from tenancy.selectors.projects import get_project
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, reported
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.statement_counts import counting, require_as_recorded
 from tests.management.warehouse_request_fixtures import NO_ONE
-from tests.named_callers import CallerClient, NamedCallers
-from tests.statement_counts import counting, require_as_recorded
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]
 

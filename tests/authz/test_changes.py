@@ -27,7 +27,7 @@ from tenancy.models import RightsVersion
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
-from tests.statement_counts import counting
+from tests.harness.statement_counts import counting
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -19,9 +19,9 @@ import pytest
 import requests
 
 from tests.catalog_fixtures import SCHEMA
-from tests.identity_provider import IdentityProvider, running
+from tests.harness.identity_provider import IdentityProvider, running
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.both_databases
 

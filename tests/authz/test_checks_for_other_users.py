@@ -33,8 +33,8 @@ from tenancy.selectors.users import UserNotFound
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.roles import create_role
 from tests.authz.conftest import user
+from tests.harness.named_callers import CallerClient
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 

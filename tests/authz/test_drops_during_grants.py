@@ -25,7 +25,7 @@ from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import user
 from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits
 from tests.authz.tree_fixtures import give
-from tests.tree_invariants import check_trees
+from tests.harness.tree_invariants import check_trees
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

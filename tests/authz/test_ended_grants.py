@@ -25,12 +25,12 @@ from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.users import delete_user
-from tests.audit_rows import rows, the_row
 from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.tree_fixtures import T, give, role
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
+from tests.harness.audit_rows import rows, the_row
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

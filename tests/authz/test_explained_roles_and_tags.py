@@ -16,7 +16,7 @@ from tests.authz.object_path_fixtures import HOSTILE, MISSING
 from tests.authz.parity.pair_fixtures import grant, member
 from tests.authz.permission_check_fixtures import IN_PROJECTS, asked, by_id
 from tests.authz.permission_fixtures import NO_ONE, Things, new_role, other_project
-from tests.named_callers import CallerClient
+from tests.harness.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 

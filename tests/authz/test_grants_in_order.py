@@ -22,7 +22,7 @@ from tests.authz.conftest import good
 from tests.authz.test_drops_during_grants import call
 from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits
 from tests.authz.tree_fixtures import role
-from tests.named_callers import CallerClient
+from tests.harness.named_callers import CallerClient
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

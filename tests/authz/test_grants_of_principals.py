@@ -20,10 +20,10 @@ from tests.authz.conftest import user
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.tree_fixtures import T, give, role
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import Response
 from tests.management.warehouse_request_fixtures import NO_ONE, use_settings
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
-from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 

@@ -25,10 +25,10 @@ from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.hidden_object_fixtures import Reported, reported
 from tests.authz.tree_fixtures import T, give, role
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.routes import ROUTES, Route
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.routes import ROUTES, Route
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 

@@ -14,9 +14,9 @@ from tests.authz.conftest import VIEW, user
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.test_hiding import COMMIT
 from tests.authz.tree_fixtures import give
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 

@@ -17,10 +17,10 @@ from tests.authz.hidden_object_fixtures import Reported, reported
 from tests.authz.test_hiding import COMMIT, REPORT
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 

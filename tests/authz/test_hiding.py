@@ -17,9 +17,9 @@ from tests.authz.conftest import VIEW, user
 from tests.authz.hidden_object_fixtures import reported
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 

@@ -16,9 +16,9 @@ from tenancy.models.securable import ObjectRef
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, reported
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import NO_ONE, use_settings
-from tests.named_callers import CallerClient, NamedCallers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]
 

@@ -11,9 +11,9 @@ from tenancy.models import Grant, User
 from tests.authz.grant_change_fixtures import ANN, LATER, Refs, entry
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
 from tests.authz.tree_fixtures import T
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
 from tests.management.warehouse_request_fixtures import NO_ONE
-from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 

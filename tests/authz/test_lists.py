@@ -26,8 +26,8 @@ from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

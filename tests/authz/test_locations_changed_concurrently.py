@@ -25,9 +25,9 @@ from tenancy.services.grants import set_managed_access
 from tests.authz.conftest import good, user
 from tests.authz.test_rights_revoked_concurrently import EARLIER, no_recorded_permissions, wait_until_one_waits
 from tests.authz.tree_fixtures import give
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 

@@ -10,8 +10,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from tenancy.models import RightsVersion, Securable
 from tenancy.models.securable import ObjectRef
 from tests.authz.permission_fixtures import FORBIDDEN, MISSING, NO_ONE, SHOWS, Everything, Things, to_user
-from tests.log_lines import log_lines
-from tests.named_callers import CallerClient
+from tests.harness.log_lines import log_lines
+from tests.harness.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -17,8 +17,8 @@ from tests.authz.object_path_fixtures import path_of
 from tests.authz.test_hiding import COMMIT
 from tests.authz.test_rights_revoked_concurrently import losing_everything
 from tests.authz.tree_fixtures import T, give
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
-from tests.named_callers import CallerClient
+from tests.harness.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

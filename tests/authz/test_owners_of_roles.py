@@ -25,7 +25,7 @@ from tenancy.services.role_members import Members, RoleMembershipCycle, RoleMemb
 from tenancy.services.roles import create_role
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin")]
 

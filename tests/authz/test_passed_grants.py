@@ -27,8 +27,8 @@ from tenancy.services import grants as service
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
 from tests.openfga_fixtures import deliver_as_recorded
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -13,7 +13,7 @@ from tenancy.authz.actions import LEGACY_ACTION_NAMES
 from tenancy.models import Securable
 from tests.authz.permission_check_fixtures import A_WORD, KINDS, NAMES, TABULARS, asked, by_id, by_name
 from tests.authz.permission_fixtures import MISSING, SHOWS, Things, other_project
-from tests.named_callers import CallerClient
+from tests.harness.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 

@@ -28,9 +28,9 @@ from tests.authz.permission_check_fixtures import (
 )
 from tests.authz.permission_fixtures import SHOWS, Things, new_role, other_project
 from tests.authz.tree_fixtures import give
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting
 
 pytestmark = pytest.mark.django_db
 

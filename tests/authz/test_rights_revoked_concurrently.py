@@ -35,9 +35,9 @@ from tests.authz.conftest import VIEW, user
 from tests.authz.test_hiding import COMMIT
 from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 

@@ -27,7 +27,7 @@ from tenancy.services.role_members import Members, add_role_members, remove_role
 from tenancy.services.roles import create_role, delete_role, set_source_system, update_role
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give, role
-from tests.named_callers import CallerClient
+from tests.harness.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 

@@ -17,8 +17,8 @@ from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db]
 

@@ -19,7 +19,7 @@ from tenancy.services.access_tokens import create_token, rotate_token
 from tenancy.services.users import create_service_account
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
 from tests.management.test_token_locks import all_at_once
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.token_fixtures import TokenClient, new_token

@@ -22,8 +22,8 @@ from tenancy.services.registration import registered_users
 from tenancy.services.users import create_service_account, delete_user, register_user
 from tests.authz.conftest import user
 from tests.authz.permission_fixtures import Everything, Things, to_user
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient, NamedCallers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -19,11 +19,11 @@ from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
 from tests.authz.tree_fixtures import give, role
 from tests.authz.view_owner_fixtures import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.statement_counts import counting, require_as_recorded
+from tests.harness.wsgi_client import Response
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient
-from tests.statement_counts import counting, require_as_recorded
-from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -14,11 +14,11 @@ from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good
 from tests.authz.view_owner_fixtures import Lake, engine, through, trust
+from tests.harness.wsgi_client import Response, call
 from tests.iceberg_rest.lake_fixtures import KEYS, client_of, create_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.signing_fixtures import by_id, to_sign
-from tests.wsgi_client import Response, call
 
 pytestmark = [pytest.mark.django_db]
 

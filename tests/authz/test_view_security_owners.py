@@ -18,9 +18,9 @@ from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL
 from tests.authz.conftest import good
 from tests.authz.view_owner_fixtures import OTHER_OWNER, OWNER, VIEW, Lake, engine, trust
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
-from tests.wsgi_client import Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -18,8 +18,8 @@ from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient, NamedCallers
 
 VIEW: dict[str, Any] = {
     "schema": SCHEMA | {"schema-id": 0},

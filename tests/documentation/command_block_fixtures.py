@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tests.page_transcripts import Command, Transcripts, alike, commands_of
+from tests.harness.page_transcripts import Command, Transcripts, alike, commands_of
 from tests.parts import process
 
 ROOT: Final = Path(__file__).resolve().parents[2]

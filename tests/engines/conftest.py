@@ -9,9 +9,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tasks.spark.readback import connect_pyiceberg
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.minio import Minio
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 _numbers = count(1)
 

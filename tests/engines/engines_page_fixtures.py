@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tests.page_transcripts import section_of
+from tests.harness.page_transcripts import section_of
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "engines.md").read_text()
 

@@ -13,13 +13,13 @@ import pytest
 import requests
 
 from tests.engines.engines_page_fixtures import engine_section, properties_of
-from tests.page_transcripts import Transcripts, blocks_of, commands_of, section_of
+from tests.harness.page_transcripts import Transcripts, blocks_of, commands_of, section_of
+from tests.harness.run_environment import RunEnvironment
 from tests.parts import opa, process
 from tests.parts.minio import Minio
 from tests.parts.s3 import REGION
 from tests.parts.server import ROOT, CatalogServer
 from tests.parts.trino import Session, Trino, TrinoError
-from tests.run_environment import RunEnvironment
 
 pytestmark = [pytest.mark.part("trino"), pytest.mark.part("opa"), pytest.mark.part("shell")]
 

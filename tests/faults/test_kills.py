@@ -32,7 +32,7 @@ from tasks.models import Task
 from tasks.worker import Worker
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, chosen, finishing_updates, snapshot
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
 

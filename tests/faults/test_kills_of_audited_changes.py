@@ -14,7 +14,7 @@ from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project
 from tests.faults import test_kills
 from tests.faults.test_kills import kill_at_line_after_line, no_pool
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
 

@@ -12,8 +12,8 @@ from storage.models import Warehouse
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.test_kills import kill_at_line_after_line, no_pool
-from tests.tree_invariants import check_trees
-from tests.wsgi_client import ApiClient
+from tests.harness.tree_invariants import check_trees
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
 

@@ -31,8 +31,8 @@ from tenancy.models.securable import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA
-from tests.tree_invariants import check_trees
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.tree_invariants import check_trees
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(300)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from icekeeper.kernel import request_context
 from tests.faults.lost_database_fixtures import lost
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

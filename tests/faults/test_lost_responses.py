@@ -15,7 +15,7 @@ from icekeeper.kernel.db.connections import install_statement_limits
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.lost_database_fixtures import lost
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

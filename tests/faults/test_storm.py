@@ -20,8 +20,8 @@ import requests
 
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.test_contention import append
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.timeout(600)
 

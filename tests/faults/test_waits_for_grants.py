@@ -16,8 +16,8 @@ from storage.models import Warehouse
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.grants import grant_lock_timeout
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
 

@@ -20,7 +20,7 @@ from tenancy.services.server import bootstrap
 from tests.fuzz.object_id_fixtures import CALLER
 from tests.fuzz.response_fixtures import ResponseChecker
 from tests.fuzz.target_fixtures import World, create_world
-from tests.named_callers import CallerClient, NamedCallers
+from tests.harness.named_callers import CallerClient, NamedCallers
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 Locations = dict[str, list[str]]
 Connect = Callable[[str], ApiClient]

@@ -12,7 +12,7 @@ from schemathesis.core import NOT_SET
 
 from tests.fuzz.object_id_fixtures import CALLER
 from tests.fuzz.target_fixtures import Aim
-from tests.wsgi_client import Response, call
+from tests.harness.wsgi_client import Response, call
 
 HOST = "http://testserver"
 OWN_HEADERS = {"Content-Length", "Content-Type", "Accept-Encoding", "Authorization"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from schemathesis.core.failures import FailureGroup
 from schemathesis.core.transport import Response
 
-from tests.fingerprint import Fingerprint, take_fingerprint
 from tests.fuzz.document_fixtures import documented_types, is_served, wire_types
 from tests.fuzz.request_fixtures import Exchange
 from tests.fuzz.target_fixtures import World
+from tests.harness.fingerprint import Fingerprint, take_fingerprint
 
 TOKENS = "/catalog/v1/oauth/tokens"
 """Its errors have the form of OAuth."""

@@ -9,11 +9,11 @@ import pytest
 from catalog.selectors.tables.metadata_cache import MetadataCache, Version
 from storage.models import Warehouse
 from storage.vending import vend
+from tests.harness.wsgi_client import ApiClient
 from tests.iceberg_rest.lake_fixtures import new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
 from tests.signing_fixtures import KEY, new_warehouse, s3_profile, sign_writes
-from tests.wsgi_client import ApiClient
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.wsgi_client import ApiClient
 from tests.parts.minio import Minio
-from tests.wsgi_client import ApiClient
 
 KEYS = {"s3.access-key-id", "s3.secret-access-key", "s3.session-token"}
 VIEW = {

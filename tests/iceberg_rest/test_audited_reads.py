@@ -12,10 +12,10 @@ from storage.models import Warehouse
 from tenancy.audit.collector import collector
 from tenancy.authz.actions import Can
 from tenancy.models import AuditRecord
+from tests.harness.wsgi_client import ApiClient
 from tests.iceberg_rest.lake_fixtures import create_table
 from tests.management.warehouse_request_fixtures import refuse, use_settings
 from tests.signing_fixtures import BASE, add_tabular, ask, by_id, by_location
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.models import Namespace
-from tests.wsgi_client import ApiClient, call
+from tests.harness.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -21,7 +21,7 @@ from storage.models import Warehouse
 from tasks.leases import lease_task
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

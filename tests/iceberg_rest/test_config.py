@@ -8,7 +8,7 @@ from django.urls import URLPattern
 from catalog.api.config import ENDPOINTS
 from catalog.api.urls import urlpatterns
 from storage.models import Warehouse
-from tests.wsgi_client import call
+from tests.harness.wsgi_client import call
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.catalog_fixtures import snapshot
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -24,7 +24,7 @@ from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

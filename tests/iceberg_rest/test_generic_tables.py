@@ -15,7 +15,7 @@ from storage.models import Warehouse
 from tasks.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
-from tests.wsgi_client import ApiClient, Response, call
+from tests.harness.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

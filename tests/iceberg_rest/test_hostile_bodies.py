@@ -9,8 +9,8 @@ import pytest
 
 from catalog.services.commit.service import MAX_TABLES
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -10,8 +10,8 @@ import pytest
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(120)]
 

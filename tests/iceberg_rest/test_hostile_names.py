@@ -13,8 +13,8 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient, call
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

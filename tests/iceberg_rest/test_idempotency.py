@@ -22,7 +22,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import read_json_object, write_json
 from tenancy.actor import INTERNAL
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import ApiClient, Response, call
+from tests.harness.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,9 @@ from icekeeper.kernel.clock import now_ms
 from storage.models import Warehouse
 from storage.profiles.location import new_location_inside
 from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.signing_fixtures import KEY, new_warehouse, s3_profile
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

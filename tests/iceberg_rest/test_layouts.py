@@ -12,7 +12,7 @@ from catalog.models import LocationClaim, Namespace, Tabular
 from storage.models import Warehouse
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

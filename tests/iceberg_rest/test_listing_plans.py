@@ -15,7 +15,7 @@ from catalog.selectors import namespaces
 from catalog.selectors.tables import generic_tables, load
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -15,10 +15,10 @@ from tasks.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -22,8 +22,8 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import refuse, reported
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

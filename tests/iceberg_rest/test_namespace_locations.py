@@ -10,7 +10,7 @@ import pytest
 from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from tenancy.models import Securable
 from tests.catalog_fixtures import chosen
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

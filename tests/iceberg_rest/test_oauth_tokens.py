@@ -23,9 +23,9 @@ from tenancy.authn.requests import identify
 from tenancy.models import AccessToken, ServiceAccount
 from tenancy.services.access_tokens import rotate_token
 from tenancy.services.users import create_service_account
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import Response, call
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -12,12 +12,12 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
-from tests.fingerprint import take_fingerprint
+from tests.harness.fingerprint import take_fingerprint
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, LAKEHOUSE, ONELAKE, WORKSPACE
 from tests.storage.test_profiles_gcs import GCS
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

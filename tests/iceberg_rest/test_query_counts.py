@@ -11,8 +11,8 @@ from catalog.selectors.tables import load, targets
 from catalog.selectors.tables.metadata_cache import MetadataCache
 from catalog.services import metrics_reports
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
-from tests.statement_counts import counting, recorded, require_as_recorded
-from tests.wsgi_client import ApiClient, Response, call
+from tests.harness.statement_counts import counting, recorded, require_as_recorded
+from tests.harness.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -14,7 +14,7 @@ from icekeeper.kernel.json.strict import write_json
 from tasks.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

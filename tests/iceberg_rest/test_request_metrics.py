@@ -8,8 +8,8 @@ import pytest
 
 from icekeeper.kernel import metrics as module
 from icekeeper.kernel.metrics import flush, metrics
-from tests.statement_counts import counting
-from tests.wsgi_client import ApiClient
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

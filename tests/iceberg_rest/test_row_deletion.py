@@ -13,7 +13,7 @@ from django.test.utils import isolate_apps
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
 from icekeeper.kernel.db.deletion import delete_rows
 from tests.catalog_fixtures import SCAN_REPORT, snapshot
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,11 @@ from catalog.services.tables.staging import StagingTicket
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Identity
 from tenancy.authz.actions import Can
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.statement_counts import counting, require_as_recorded
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported, use_settings
-from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,
     HOST,
@@ -32,8 +34,6 @@ from tests.signing_fixtures import (
     s3_profile,
     to_sign,
 )
-from tests.statement_counts import counting, require_as_recorded
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

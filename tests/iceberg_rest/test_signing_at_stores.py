@@ -18,6 +18,7 @@ from defusedxml import ElementTree
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.s3 import REGION, S3Server
 from tests.signing_fixtures import (
@@ -28,7 +29,6 @@ from tests.signing_fixtures import (
     new_warehouse,
     sign_writes,
 )
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -20,10 +20,10 @@ from tasks import worker as task_worker
 from tenancy.models import Role, RoleMember
 from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import Response
 from tests.iceberg_rest.lake_fixtures import VIEW
-from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -17,8 +17,9 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import refuse
-from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,
     HOST,
@@ -28,7 +29,6 @@ from tests.signing_fixtures import (
     by_ticket,
     to_sign,
 )
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -16,11 +16,11 @@ from storage.models import Warehouse
 from tenancy.actor import Identity
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient, Response, call
 from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, client_of, create_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, refuse
-from tests.named_callers import CallerClient, NamedCallers
 from tests.parts.minio import Minio
-from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_vended_before")]
 

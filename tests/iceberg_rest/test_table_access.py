@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tenancy.authz.actions import Can
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import forbid, refuse, reported
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from catalog.models import Snapshot, Tabular
 from storage.models import Warehouse
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

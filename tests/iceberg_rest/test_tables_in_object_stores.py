@@ -24,13 +24,13 @@ from tasks.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.iceberg_rest.test_query_counts import operations
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.statement_counts import counting
 from tests.storage.cloud_fixtures import azure, gcs
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

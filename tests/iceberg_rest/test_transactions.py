@@ -12,8 +12,8 @@ from django.db import IntegrityError
 from catalog.models import LocationClaim, Tabular
 from catalog.services.commit import revisions, service
 from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

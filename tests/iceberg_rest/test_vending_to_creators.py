@@ -13,10 +13,10 @@ from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, create_table, may_write, new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, refuse
 from tests.parts.minio import Minio
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_vended_before")]
 

@@ -9,7 +9,7 @@ from catalog.models import Tabular, TabularMetadata
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.models import Securable
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -12,10 +12,10 @@ import pytest
 
 from storage.models import Warehouse
 from tenancy.authn.requests import identify
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import Response, call
 from tests.identity_fixtures import PARTNER
 from tests.parts.keycloak import Keycloak
-from tests.wsgi_client import Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("warehouse", "authentication")]
 

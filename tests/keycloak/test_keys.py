@@ -8,9 +8,9 @@ import pytest
 
 from storage.models import Warehouse
 from tenancy.authn.requests import verified_tokens
+from tests.harness.wsgi_client import Response, call
 from tests.identity_fixtures import believing, provider_settings
 from tests.parts.keycloak import Keycloak
-from tests.wsgi_client import Response, call
 
 pytestmark = pytest.mark.django_db
 

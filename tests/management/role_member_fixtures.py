@@ -8,7 +8,7 @@ from tenancy.actor import INTERNAL
 from tenancy.models import User
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
-from tests.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 api = ApiClient("/management/v1")
 

@@ -23,11 +23,11 @@ from tenancy.models import AuditRecord, Project
 from tenancy.selectors import audit_records
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import refuse, use_settings
-from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -19,7 +19,7 @@ from tenancy.audit import chain
 from tenancy.audit.chain import ChainBroken, ChainHead, delete_old_records, record_hash, seal_records, verify_chain
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
-from tests.log_lines import log_lines
+from tests.harness.log_lines import log_lines
 from tests.management.audit_chain_fixtures import age, keep, report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

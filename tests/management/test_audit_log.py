@@ -25,11 +25,11 @@ from tenancy.services.access_tokens import create_token
 from tenancy.services.roles import create_role
 from tenancy.services.server import appoint_administrator, bootstrap, reopen_bootstrap
 from tenancy.services.users import delete_user, register_user
-from tests.log_lines import LogLines, log_lines
+from tests.harness.log_lines import LogLines, log_lines
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse
-from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

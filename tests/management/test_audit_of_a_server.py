@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import requests
 
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 WORKERS = 2
 ROLES = 230

@@ -17,7 +17,7 @@ from tenancy.audit.chain import seal_records
 from tenancy.models import AuditRecord
 from tenancy.selectors import audit_records
 from tenancy.selectors.audit_records import AuditFilters
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

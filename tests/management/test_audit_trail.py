@@ -26,12 +26,12 @@ from tenancy.models import AuditRecord, Project
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
-from tests.audit_rows import BOB, NOWHERE_ID, REQUEST_ID, audit_settings, deny, rows, the_row
-from tests.log_lines import log_lines
+from tests.harness.audit_rows import BOB, NOWHERE_ID, REQUEST_ID, audit_settings, deny, rows, the_row
+from tests.harness.log_lines import log_lines
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient, call
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse, use_settings
-from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import ApiClient, call
 
 pytestmark = pytest.mark.django_db
 

@@ -29,12 +29,12 @@ from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import verified_tokens
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
-from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
+from tests.harness.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import ApiClient, call
 from tests.management.warehouse_request_fixtures import refuse
-from tests.named_callers import CallerClient, NamedCallers
-from tests.statement_counts import counting
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -32,10 +32,10 @@ from tenancy.services.server import (
     reopen_bootstrap,
 )
 from tenancy.services.users import create_service_account
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.run_environment import RunEnvironment
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

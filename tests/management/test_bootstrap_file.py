@@ -23,7 +23,7 @@ from storage.models import Warehouse
 from storage.services.warehouses import WarehouseExists, create_warehouse
 from tenancy.models import Grant, Project, Server, User
 from tenancy.services.server import reopen_bootstrap
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

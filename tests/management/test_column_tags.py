@@ -12,9 +12,9 @@ from catalog.models import TabularMetadata
 from catalog.selectors.tables.metadata_cache import metadata_cache
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient
 from tests.tag_fixtures import define, good, management, put, shown
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -12,9 +12,9 @@ from tenancy.actor import Actor, AuthenticationFailed, Identity
 from tenancy.models import AccessToken, Grant, Server, User
 from tenancy.services.registration import register_principal, registered_users
 from tenancy.services.server import bootstrap
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import Response
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 

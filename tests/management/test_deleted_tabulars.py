@@ -22,8 +22,8 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import NO_ONE, choose, reported
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

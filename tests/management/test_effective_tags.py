@@ -11,10 +11,10 @@ from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from tenancy.models import Securable, TagAttachment, TagDefinition
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import at_once
 from tests.tag_fixtures import define, good, management, put, shown
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -31,8 +31,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
+from tests.harness.wsgi_client import ApiClient, Response, call
 from tests.management.warehouse_request_fixtures import NO_ONE, reported
-from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import requests
 
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 CALLS = 40
 CONFIG = "GET /catalog/v1/config"

@@ -14,9 +14,9 @@ from storage.models import Warehouse
 from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn import requests
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tests.fingerprint import Fingerprint
-from tests.routes import OPEN, ROUTES, Route
-from tests.wsgi_client import ApiClient, call
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.routes import OPEN, ROUTES, Route
+from tests.harness.wsgi_client import ApiClient, call
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 API_PREFIXES = ("catalog/", "lakekeeper/", "management/")

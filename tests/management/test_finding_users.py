@@ -8,10 +8,10 @@ import pytest
 
 from tenancy.authz.actions import Can
 from tenancy.models import Server, User
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.test_users import address, provision
 from tests.management.warehouse_request_fixtures import refuse
-from tests.named_callers import CallerClient, NamedCallers
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 

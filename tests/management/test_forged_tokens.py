@@ -31,8 +31,8 @@ from tenancy.authn.own_tokens.stored_tokens import (
 from tenancy.authn.providers import authenticators
 from tenancy.authn.requests import VerifiedTokens, identify
 from tenancy.models import AccessToken, User
+from tests.harness.wsgi_client import call
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

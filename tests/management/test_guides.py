@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import requests
 
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 NIL = "00000000-0000-0000-0000-000000000000"
 JSON = {"Content-Type": "application/json"}

@@ -18,10 +18,10 @@ from tenancy.authz import port
 from tenancy.models import Server
 from tenancy.services.server import bootstrap
 from tenancy.services.startup_checks import require_chosen_backend, require_terms_accepted
+from tests.harness.run_environment import RunEnvironment
+from tests.harness.wsgi_client import ApiClient
 from tests.management.test_openapi_comparison import rows, section
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.both_databases
 

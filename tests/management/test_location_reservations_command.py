@@ -21,13 +21,13 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
-from tests.audit_rows import rows, the_row
 from tests.authz.permission_fixtures import other_project
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.fingerprint import Fingerprint
-from tests.log_lines import log_lines
+from tests.harness.audit_rows import rows, the_row
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.log_lines import log_lines
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
-from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import KEY, new_warehouse, s3_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

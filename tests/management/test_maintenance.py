@@ -33,13 +33,13 @@ from tenancy.actor import INTERNAL
 from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import Server
 from tenancy.services.server import switch_maintenance
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.run_environment import RunEnvironment
+from tests.harness.wsgi_client import ApiClient, call
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
-from tests.run_environment import RunEnvironment
 from tests.token_fixtures import TokenClient
 from tests.workers.wait_fixtures import until
-from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300), pytest.mark.both_databases]
 

@@ -12,8 +12,8 @@ from management import health
 from storage.io.local import unwritable_storage
 from storage.models import Warehouse
 from tenancy.models import Project, Securable
+from tests.harness.wsgi_client import ApiClient, call
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -16,9 +16,9 @@ from icekeeper.conf.database import databases
 from icekeeper.conf.environment import read_settings
 from icekeeper.server.database_checks import describe_database
 from management.management.commands.migrate import exclusive_migration
+from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.both_databases
 

@@ -19,9 +19,9 @@ from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, chosen
+from tests.harness.tree_invariants import check_trees
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported
-from tests.tree_invariants import check_trees
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

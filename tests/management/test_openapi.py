@@ -17,8 +17,8 @@ from catalog.iceberg.updates import TABLE_UPDATES
 from catalog.iceberg.views import VIEW_UPDATES
 from management.management.commands import openapi as command
 from management.openapi import documents as openapi
+from tests.harness.wsgi_client import call
 from tests.management.openapi_shape import Shape, is_open, read_record, read_shape
-from tests.wsgi_client import call
 
 DONE_WITH_200 = {
     "rename_project",

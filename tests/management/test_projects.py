@@ -20,9 +20,9 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef
-from tests.fingerprint import take_fingerprint
+from tests.harness.fingerprint import take_fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import S3, at_once, call_as, refuse, use_settings
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -13,8 +13,8 @@ from catalog.services.namespaces.drop import drop_namespace
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import NO_ONE, forbid, refuse, reported
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -22,8 +22,8 @@ from management.table_import.import_run import ImportSteps
 from storage.models import Warehouse
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint
-from tests.wsgi_client import ApiClient
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 

@@ -15,8 +15,8 @@ import pytest
 import requests
 
 from tests.catalog_fixtures import SCHEMA, chosen
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import ROOT, CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -18,7 +18,7 @@ from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, RoleMember, User
 from tenancy.services.roles import create_role
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
 from tests.management.role_member_fixtures import add, api, members_of, role, user
 from tests.management.test_roles import MISSING, other_project  # noqa: F401 - a fixture
 

@@ -17,9 +17,9 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import forbid, refuse, reported
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 

@@ -23,8 +23,8 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import NO_ONE, choose, reported
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

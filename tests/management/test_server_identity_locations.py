@@ -11,10 +11,10 @@ from storage.credentials import SYSTEM_IDENTITY_TYPES
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.services.projects import create_project
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import S3, keep_secrets, use_settings
 from tests.storage import test_profiles_azure, test_profiles_gcs, test_profiles_s3
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

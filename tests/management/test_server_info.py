@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from icekeeper.version import LAKEKEEPER_VERSION, find_commit
 from tenancy.models import Server
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

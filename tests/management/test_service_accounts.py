@@ -10,7 +10,7 @@ from tenancy.actor import INTERNAL
 from tenancy.models import AccessToken, Grant, Role, RoleMember, ServiceAccount, User
 from tenancy.selectors.projects import get_project, get_server
 from tenancy.services.access_tokens import create_token
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient
 
 pytestmark = pytest.mark.django_db

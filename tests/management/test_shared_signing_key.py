@@ -23,8 +23,8 @@ from icekeeper.settings import _secret_keys
 from tenancy.models import SigningSecret
 from tenancy.signing_keys import SigningKeyUnavailable, require_signing_keys, shared_signing_key
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 from tests.workers.wait_fixtures import until
 
 pytestmark = pytest.mark.both_databases

@@ -19,9 +19,9 @@ import pytest
 from icekeeper.version import LAKEKEEPER_VERSION
 from management.openapi.documents import build_document
 from management.openapi.examples import Exchange, read_exchanges
+from tests.harness.wsgi_client import ApiClient
 from tests.management import lakekeeper_responses
 from tests.management.lakekeeper_responses import DOCUMENTS, differences, extract_folder, is_described, read_schemas
-from tests.wsgi_client import ApiClient
 
 REFERENCE = os.environ.get("LAKEKEEPER_OPENAPI_FOLDER")
 PAGE_PARAMETERS = {"pageToken", "pageSize", "page-token", "page-size"}

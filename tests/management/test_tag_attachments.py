@@ -11,10 +11,10 @@ import pytest
 
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
-from tests.fingerprint import Fingerprint
-from tests.statement_counts import counting
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.statement_counts import counting
+from tests.harness.wsgi_client import ApiClient
 from tests.tag_fixtures import ALL, NO_ONE, define, good, management, put
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -19,9 +19,9 @@ from tenancy.models import Grant, Project, Securable, Server, TagAttachment, Tag
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors import tags
 from tenancy.services.tags import MAX_ALLOWED_VALUES
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import at_once, call_as, refuse
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -19,10 +19,10 @@ from tenancy.models import Project, Securable, Server, TagAttachment, TagDefinit
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors import tags as tag_selectors
 from tenancy.selectors.projects import get_project
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import refuse
 from tests.tag_fixtures import ALL, NO_ONE, define, good, management, put, shown
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 MISSING = {

@@ -11,10 +11,10 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
-from tests.log_lines import log_lines
+from tests.harness.log_lines import log_lines
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import refuse
 from tests.tag_fixtures import ALL, define, management
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

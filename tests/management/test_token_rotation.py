@@ -14,7 +14,7 @@ from tenancy.authn.own_tokens.stored_tokens import find_live_token, read_token
 from tenancy.authn.requests import identify
 from tenancy.models import AccessToken
 from tenancy.services.users import create_service_account
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
 from tests.management.token_response_fixtures import created, lifetime, works
 from tests.token_fixtures import TokenClient, new_token
 

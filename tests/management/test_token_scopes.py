@@ -10,9 +10,9 @@ import pytest
 from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
 from tenancy.actor import SCOPES, Identity, InsufficientScope, narrow_scopes, require_scope
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import Response
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 

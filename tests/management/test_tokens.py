@@ -23,11 +23,11 @@ from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of
 from tenancy.services.users import create_service_account
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import Response, call
 from tests.management.token_response_fixtures import created, lifetime, works
 from tests.management.warehouse_request_fixtures import refuse
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import Response, call
 
 pytestmark = pytest.mark.django_db
 

@@ -11,10 +11,10 @@ import pytest
 from storage.models import Warehouse
 from tenancy.authn.own_tokens.access_tokens import create_session_token
 from tenancy.authn.own_tokens.stored_tokens import find_live_token, read_token
-from tests.log_lines import LogLines, log_lines
-from tests.named_callers import CallerClient, NamedCallers
+from tests.harness.log_lines import LogLines, log_lines
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import call
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import call
 
 pytestmark = pytest.mark.django_db
 

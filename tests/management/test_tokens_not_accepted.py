@@ -11,9 +11,9 @@ from django.core.management import call_command
 
 from tenancy.actor import INTERNAL
 from tenancy.services.users import create_service_account
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import new_token
 
 pytestmark = pytest.mark.django_db

@@ -23,9 +23,9 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.harness.tree_invariants import check_trees
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import NO_ONE, choose, forbid, refuse, reported
-from tests.tree_invariants import check_trees
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

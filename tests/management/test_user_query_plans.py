@@ -16,7 +16,7 @@ from icekeeper.kernel.http.paging import MIN_ID
 from icekeeper.kernel.ids import new_id
 from tenancy.models import Project, Role, RoleMember, User
 from tenancy.selectors import roles
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

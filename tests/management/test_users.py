@@ -19,11 +19,11 @@ from tenancy.services.registration import ServiceAccountIsNamed, register_princi
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tenancy.services.users import create_service_account, delete_service_account, register_user
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import refuse
-from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 

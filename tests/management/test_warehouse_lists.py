@@ -20,12 +20,12 @@ from storage.services import warehouses
 from tenancy.actor import INTERNAL
 from tenancy.models import Project
 from tests.conftest import RUN
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import (
     NO_ONE,
     S3,
     choose,
 )
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 api = ApiClient("/management/v1")

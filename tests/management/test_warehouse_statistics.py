@@ -21,8 +21,8 @@ from tasks.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

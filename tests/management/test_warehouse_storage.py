@@ -20,13 +20,13 @@ from storage.secrets.port import SecretMissing
 from storage.secrets.stores import CredentialChanged, secret_store, stored_credential
 from storage.vending.delegation import FileAccess
 from storage.vending.vend import vend
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, keep_secrets, use_settings
 from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, ONELAKE
 from tests.storage.test_profiles_gcs import GCS
 from tests.storage.test_profiles_s3 import GROUP, STACKIT
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)

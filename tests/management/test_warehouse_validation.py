@@ -13,10 +13,10 @@ from storage.models import Secret, Warehouse
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import ENFORCEMENT_FINDINGS, NO_VENDING, VALIDATION_DISABLED
 from storage.validation.checks import NOT_APPLICABLE, NOT_ATTEMPTED, CheckName
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

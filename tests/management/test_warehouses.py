@@ -15,7 +15,8 @@ from storage.services import warehouses
 from tasks.models import Task
 from tenancy.authz.actions import Can
 from tenancy.models import Grant, Securable
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response, call
 from tests.management.warehouse_request_fixtures import (
     KEY,
     NO_ONE,
@@ -28,7 +29,6 @@ from tests.management.warehouse_request_fixtures import (
     reported,
     use_settings,
 )
-from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = pytest.mark.django_db
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -30,14 +30,14 @@ from storage.secrets.stores import (
     secret_store,
     stored_credential,
 )
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.run_environment import RunEnvironment
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, refuse, use_settings
 from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault
 from tests.parts.server import CatalogServer
 from tests.parts.vault import Vault
-from tests.run_environment import RunEnvironment
 from tests.storage.test_key_rotation import command
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 api = ApiClient("/management/v1")

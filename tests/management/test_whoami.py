@@ -19,10 +19,10 @@ from tenancy.selectors.users import get_own_user
 from tenancy.services import registration
 from tenancy.services.registration import registered_users
 from tenancy.services.users import update_user
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import refuse
-from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from tests.harness.wsgi_client import Response
 from tests.token_fixtures import TokenClient
-from tests.wsgi_client import Response
 
 
 def created(response: Response) -> dict[str, Any]:

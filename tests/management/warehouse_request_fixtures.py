@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from tenancy.actor import Actor, Identity
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
-from tests.wsgi_client import Response
+from tests.harness.wsgi_client import Response
 
 S3: dict[str, Any] = {"type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": "eu-1", "sts-enabled": False}
 KEY: dict[str, Any] = {

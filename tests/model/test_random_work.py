@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pytest
 import requests
 
+from tests.harness.run_environment import RunEnvironment
 from tests.model.bindings import check_bindings
 from tests.model.contents import Contents, read_contents
 from tests.model.history import History
@@ -28,7 +29,6 @@ from tests.model.quiet_requests import ask
 from tests.model.server_faults import Disturber, Watch
 from tests.model.worker import Worker, work_a_round
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 SECONDS = {"postgres": 600 if IS_LONG else 60, "sqlite": 120 if IS_LONG else 20}

@@ -11,13 +11,13 @@ import pytest
 import requests
 
 from tests.authorization_fixtures import StartOpa
+from tests.harness.run_environment import RunEnvironment
 from tests.opa.fake_batch_check import BATCH_CHECK
 from tests.opa.opa_request_fixtures import POLICIES, batch, catalog, question, schema, table
 from tests.opa.test_operations import ROWS
 from tests.parts.opa import Opa
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.part("opa")
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pytest
 
 from tests.authorization_fixtures import StartOpa
+from tests.harness.run_environment import RunEnvironment
 from tests.opa.fake_batch_check import BATCH_CHECK
 from tests.opa.opa_request_fixtures import POLICIES, of_warehouse, question
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.part("opa")
 

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 
 from management.openapi.documents import build_document
 from management.openapi.examples import Exchanges
+from tests.harness.wsgi_client import Response, call
 from tests.openapi_examples.stand_ins import STORY_BEGINS_MS, StandIns
-from tests.wsgi_client import Response, call
 
 FORM = "application/x-www-form-urlencoded"
 

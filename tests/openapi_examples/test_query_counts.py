@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from management.openapi import documents as openapi
+from tests.harness.statement_counts import Counts, counting, recorded, require_as_recorded
+from tests.harness.wsgi_client import Response
 from tests.openapi_examples.story import Story
-from tests.statement_counts import Counts, counting, recorded, require_as_recorded
-from tests.wsgi_client import Response
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -22,11 +22,11 @@ from django.db import transaction
 from management.openapi import documents as openapi
 from tenancy.actor import Actor
 from tenancy.authz import port
-from tests.fingerprint import take_fingerprint
+from tests.harness.fingerprint import take_fingerprint
+from tests.harness.routes import ROUTES
+from tests.harness.wsgi_client import Response
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.openapi_examples.story import Story
-from tests.routes import ROUTES
-from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.both_databases
 

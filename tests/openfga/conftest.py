@@ -13,7 +13,7 @@ from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.authz.tree_fixtures import create_tree
-from tests.named_callers import CallerClient, NamedCallers
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import deliver_as_recorded
 
 ALICE = user("alice")

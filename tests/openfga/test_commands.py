@@ -27,10 +27,10 @@ from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, Un
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.startup_checks import require_chosen_backend
-from tests.audit_rows import rows
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant, member
 from tests.authz.tree_fixtures import create_tree, role
+from tests.harness.audit_rows import rows
 from tests.openfga_fixtures import all_tuples, choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
 

@@ -42,8 +42,8 @@ from tenancy.services.users import delete_user
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import create_tree
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import use_settings
-from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import all_tuples
 from tests.parts.openfga import OpenFga
 

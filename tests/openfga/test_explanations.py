@@ -27,7 +27,7 @@ from tests.authz.parity.pair_fixtures import another_user, grant, member, questi
 from tests.authz.parity.test_random import create_world, plans
 from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA
-from tests.named_callers import CallerClient, NamedCallers
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import deliver_as_recorded
 from tests.parts.openfga import OpenFga
 

@@ -27,10 +27,10 @@ from tenancy.authz.permissions import is_allowed
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant
+from tests.harness.wsgi_client import call
 from tests.openfga.conftest import ALICE, SECONDS
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
-from tests.wsgi_client import call
 
 pytestmark = pytest.mark.django_db
 
@@ -242,7 +242,7 @@ def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> N
 def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
     """One request for all checks of it, and statements only where it might be visible because of an object below it."""
     from tenancy.authz.permission_epoch import permission_epoch
-    from tests.statement_counts import counting
+    from tests.harness.statement_counts import counting
 
     may(tree)
     asked = [(action, tree["table"]) for action in (Can.GET_METADATA, Can.READ_DATA, Can.WRITE_DATA, Can.GRANT_SELECT)]

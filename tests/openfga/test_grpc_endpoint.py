@@ -26,6 +26,7 @@ from tenancy.authz.openfga.client import NoHttpResponse, OpenFgaEndpointIsGrpc, 
 from tenancy.authz.openfga.store import install, openfga_store
 from tenancy.models import Server
 from tenancy.services.startup_checks import AuthorizationNotChosen, require_chosen_backend
+from tests.harness.run_environment import RunEnvironment
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.openfga_fixtures import choose_openfga
 from tests.parts import process
@@ -33,7 +34,6 @@ from tests.parts.certificates import create_authority
 from tests.parts.openfga import PROGRAM, OpenFga
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -22,7 +22,7 @@ from tenancy.services.tags import create_tag_definition
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant
 from tests.catalog_fixtures import SCHEMA
-from tests.named_callers import CallerClient, NamedCallers
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 
 pytestmark = pytest.mark.django_db

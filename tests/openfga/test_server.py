@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.openfga import OpenFga
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 SECONDS = 20
 UNTIL_REPAIRED = 60

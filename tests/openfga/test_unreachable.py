@@ -14,12 +14,12 @@ from tenancy.authz.openfga import client
 from tenancy.authz.openfga.store import openfga_store
 from tests.authz.conftest import VIEW
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.fingerprint import Fingerprint
-from tests.named_callers import CallerClient
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.named_callers import CallerClient
+from tests.harness.wsgi_client import Response
 from tests.openfga.conftest import ALICE, SECONDS
 from tests.openfga_fixtures import deliver_as_recorded
 from tests.parts.openfga import OpenFga
-from tests.wsgi_client import Response
 
 pytestmark = pytest.mark.django_db
 

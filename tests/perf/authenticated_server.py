@@ -8,7 +8,7 @@ from pathlib import Path
 
 from joserfc.jwk import RSAKey
 
-from tests.identity_provider import IdentityProvider
+from tests.harness.identity_provider import IdentityProvider
 from tests.parts.server import CatalogServer
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import psycopg
 from joserfc.jwk import RSAKey
 
-from tests.identity_provider import IdentityProvider
+from tests.harness.identity_provider import IdentityProvider
 from tests.parts.server import CatalogServer
 from tests.perf.connection import Connection, request
 from tests.perf.contents import MAKERS, Contents, new_table

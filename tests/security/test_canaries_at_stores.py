@@ -13,6 +13,7 @@ from django.conf import settings
 
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.wsgi_client import ApiClient, Response, call
 from tests.parts.minio import Minio
 from tests.parts.s3 import REGION
 from tests.security.canary_fixtures import CANARY, leaks, planted
@@ -21,7 +22,6 @@ from tests.signing_fixtures import new_warehouse, to_sign
 from tests.storage.cloud_fixtures import private_key
 from tests.storage.open_store_fixtures import use_storage_settings
 from tests.storage.vending.fake_service import FakeService, said
-from tests.wsgi_client import ApiClient, Response, call
 
 pytestmark = pytest.mark.django_db
 

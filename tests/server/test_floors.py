@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import requests
 
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
 from tests.perf import floors
 from tests.perf.floor_server import FloorServer
-from tests.run_environment import RunEnvironment
 
 
 def test_the_floors_of_the_benchmark_start(live_catalog: CatalogServer, run_environment: RunEnvironment) -> None:

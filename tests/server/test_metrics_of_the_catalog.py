@@ -11,10 +11,10 @@ import pytest
 import requests
 
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
 from tests.parts.minio import Minio
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 CACHES = ("lakekeeper_cache_size", "lakekeeper_cache_hits_total", "lakekeeper_cache_misses_total")
 POOL = "lakekeeper_catalog_pg_pool"

@@ -13,10 +13,10 @@ import pytest
 import requests
 
 from icekeeper.version import VERSION
+from tests.harness.run_environment import RunEnvironment
 from tests.management.test_lakekeeper_deployments import CHART
 from tests.parts import process
 from tests.parts.read_only import read_only_command
-from tests.run_environment import RunEnvironment
 
 ROOT = Path(__file__).resolve().parents[2]
 

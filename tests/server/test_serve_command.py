@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
 from tests.parts.read_only import unprivileged_command
-from tests.run_environment import RunEnvironment
 from tests.server.bare_server_fixtures import ROOT, BareServer
 from tests.server.raw_client_fixtures import RawClient
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_environment import RunEnvironment
+from tests.harness.run_environment import RunEnvironment
 from tests.server.bare_server_fixtures import BareServer
 from tests.server.raw_client_fixtures import RawClient
 

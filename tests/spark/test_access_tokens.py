@@ -10,8 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tasks.spark.session import rest_catalog
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 
 def test_spark_renews_its_token_until_the_credential_is_revoked(

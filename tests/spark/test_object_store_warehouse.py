@@ -21,10 +21,10 @@ from pyspark.sql import Row, SparkSession
 
 from tasks.spark.readback import connect_pyiceberg
 from tasks.spark.session import rest_catalog
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 SOURCES_OF_KEYS = re.compile("AWS_(ACCESS|SECRET|SESSION|PROFILE|WEB_IDENTITY|CONTAINER|SHARED_CREDENTIALS)")
 """Variables by which clients of AWS find keys."""

@@ -22,12 +22,12 @@ from pyspark.sql import Row, SparkSession
 
 from tasks.spark.readback import connect_pyiceberg
 from tasks.spark.session import rest_catalog
+from tests.harness.page_transcripts import Command, Transcripts, alike, blocks_of, commands_of, rewritten, section_of
+from tests.harness.run_environment import RunEnvironment
 from tests.identity_fixtures import provider_settings
-from tests.page_transcripts import Command, Transcripts, alike, blocks_of, commands_of, rewritten, section_of
 from tests.parts.keycloak import Keycloak
 from tests.parts.minio import Minio
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.part("shell")
 

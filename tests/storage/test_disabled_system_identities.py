@@ -14,9 +14,9 @@ from storage.identity.google import google_credentials, google_transport
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import base_keys
 from storage.models import Warehouse
+from tests.harness.wsgi_client import ApiClient
 from tests.management.test_server_identity_locations import KINDS
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -32,12 +32,12 @@ from storage.profiles.addresses import require_permitted_addresses, require_vali
 from storage.profiles.kinds import TYPES, read_profile
 from storage.vending.delegation import FileAccess
 from storage.vending.vend import issue
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_profiles_azure import ADLS, CLIENT, ONELAKE, SHARED
 from tests.storage.test_profiles_gcs import ACCOUNT, GCS
 from tests.storage.test_profiles_s3 import STACKIT
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.both_databases
 

@@ -24,11 +24,11 @@ from storage.secrets.database import DatabaseSecrets, KeyRing
 from storage.secrets.stores import secret_store
 from storage.services.secret_maintenance import Rotation, rotate_encryption_key
 from tenancy.actor import INTERNAL
-from tests.log_lines import log_lines
+from tests.harness.log_lines import log_lines
+from tests.harness.run_environment import RunEnvironment
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import KEY, S3, at_once, use_settings
 from tests.parts.server import ROOT, CatalogServer
-from tests.run_environment import RunEnvironment
-from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 api = ApiClient("/management/v1")

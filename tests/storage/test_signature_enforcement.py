@@ -15,14 +15,14 @@ from storage.models import Warehouse
 from storage.services import warehouse_storage
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import ENFORCEMENT_FINDINGS, NO_OWN_SIGNATURES, NO_VENDING
-from tests.fingerprint import Fingerprint
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.s3 import REGION, S3Server
 from tests.parts.seaweedfs import SeaweedFS
 from tests.signing_fixtures import SigningClient, add_tabular, authorize_signatures, sign_writes
-from tests.wsgi_client import ApiClient, Response
 
 pytestmark = pytest.mark.django_db
 

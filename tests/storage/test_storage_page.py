@@ -23,12 +23,12 @@ from storage.vending.s3_session_policy import s3_policy, vended_keys
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.page_transcripts import blocks_of, commands_of
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
-from tests.page_transcripts import blocks_of, commands_of
 from tests.parts.minio import Minio
 from tests.signing_fixtures import KEY, new_warehouse, s3_profile
 from tests.storage.cloud_fixtures import Cloud
-from tests.wsgi_client import ApiClient
 
 PAGE = Path(__file__).parents[2] / "docs" / "storage.md"
 BLOCKS = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_transcripts import Command, Transcripts, alike, blocks_of, commands_of, rewritten, section_of
+from tests.harness.page_transcripts import Command, Transcripts, alike, blocks_of, commands_of, rewritten, section_of
 
 FIRST, SECOND = "0190c3a0-0000-7000-8000-00000000000a", "0190c3a0-0000-7000-8000-00000000000b"
 PAGE = """

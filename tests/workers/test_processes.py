@@ -18,9 +18,9 @@ import pytest
 import requests
 
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
-from tests.run_environment import RunEnvironment
 from tests.workers.wait_fixtures import until
 
 pytestmark = pytest.mark.timeout(300)

@@ -13,8 +13,8 @@ import pytest
 import requests
 
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
-from tests.run_environment import RunEnvironment
 from tests.workers.wait_fixtures import until
 
 pytestmark = pytest.mark.timeout(300)

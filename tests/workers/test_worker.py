@@ -22,7 +22,7 @@ from storage.io.local import LocalStore
 from tasks import worker as task_worker
 from tasks.models import Task
 from tasks.worker import Worker, WorkerStopped
-from tests.wsgi_client import ApiClient
+from tests.harness.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 

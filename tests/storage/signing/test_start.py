@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 
 from storage.models import Warehouse
 from storage.signing.enforcement import Enforcement, warn_of_unsigned_writes
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.signing_fixtures import authorize_signatures, sign_writes
-from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 api = ApiClient("/management/v1")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenancy.authn.provider_documents import Fetcher, FetchFailed
-from tests.identity_provider import KEYS, IdentityProvider, responses, running
+from tests.harness.identity_provider import KEYS, IdentityProvider, responses, running
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import AuthenticationFailed
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
 from tenancy.authn.oidc.jwt import Expected, NotAJwt, UnusableKey, read_jwt, read_key_set
-from tests.identity_provider import encoded
+from tests.harness.identity_provider import encoded
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),

@@ -10,8 +10,8 @@ from django.db import transaction
 from tenancy.actor import INTERNAL
 from tenancy.models import User
 from tenancy.services.server import bootstrap
-from tests.fingerprint import take_fingerprint
-from tests.prepared import Key, Prepared, Recorded
+from tests.harness.fingerprint import take_fingerprint
+from tests.harness.prepared import Key, Prepared, Recorded
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

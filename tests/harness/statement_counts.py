@@ -21,7 +21,7 @@ from icekeeper.kernel.db.sql import ReusableCursor
 from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
 
-RECORD = Path(__file__).parent / "query_counts.json"
+RECORD = Path(__file__).resolve().parents[1] / "query_counts.json"
 TRANSACTION_WORDS = ("SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "COMMIT", "SET ")
 Counts = dict[str, dict[str, int]]
 """Operation, what is counted, how many."""

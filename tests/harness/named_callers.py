@@ -10,7 +10,7 @@ import pytest
 from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn import providers, requests
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
-from tests.wsgi_client import ApiClient, Response, call
+from tests.harness.wsgi_client import ApiClient, Response, call
 
 
 class NamedCallers(Authenticator):
