@@ -29,7 +29,13 @@ from storage.io.bucket import (
     too_large_error,
     unavailable_error,
 )
-from storage.network.store_http import MAX_RESPONSE_BYTES, azure_client_options, retry_store_call, unlimited
+from storage.network.store_http import (
+    MAX_RESPONSE_BYTES,
+    RemainingTime,
+    azure_client_options,
+    retry_store_call,
+    unlimited,
+)
 from storage.profiles.azure import AdlsProfile, OneLakeProfile, account_and_container
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.delegation import Vended
@@ -170,10 +176,12 @@ class AzureContainer(Bucket):
         with _translate_errors(location):
             self._client.get_blob_client(name).get_blob_properties()
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
+    def list_names(
+        self, prefix: str, *, page: int = PAGE, remaining: RemainingTime = unlimited
+    ) -> Iterator[ListedPage]:
         token: str | None = None
         while True:
-            listed, token = self._retry(prefix, self._list, prefix, page, token)
+            listed, token = self._retry(prefix, self._list, prefix, page, token, remaining=remaining)
             yield listed
             if not token:
                 return
@@ -187,12 +195,19 @@ class AzureContainer(Bucket):
     def remove_folders(self, folders: Sequence[str]) -> int:
         return sum(self._retry(folder, self._remove, folder) for folder in folders)
 
-    def _retry(self, name: str, call: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    def _retry(
+        self,
+        name: str,
+        call: Callable[..., T],
+        *arguments: Any,
+        remaining: RemainingTime = unlimited,
+        **options: Any,
+    ) -> T:
         def attempt(_tried: int) -> T:
             with _translate_errors(f"{self._location}/{name}"):
                 return call(*arguments, **options)
 
-        return retry_store_call(attempt, remaining=unlimited)
+        return retry_store_call(attempt, remaining=remaining)
 
     def _list(self, prefix: str, page: int, token: str | None) -> tuple[ListedPage, str | None]:
         found = self._client.list_blobs(name_starts_with=prefix, include=["metadata"], results_per_page=page)

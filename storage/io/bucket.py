@@ -20,6 +20,7 @@ from requests.utils import get_environ_proxies, select_proxy
 from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
+from storage.network.store_http import RemainingTime, unlimited
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig  # not there at run time
@@ -69,10 +70,13 @@ class Bucket(ABC):
         """Raises `ObjectNotFound`, and as `list_names`."""
 
     @abstractmethod
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
+    def list_names(
+        self, prefix: str, *, page: int = PAGE, remaining: RemainingTime = unlimited
+    ) -> Iterator[ListedPage]:
         """List the names that begin with `prefix`, in pages of at most `page` names, one request each.
 
-        A page may be empty even if others follow. Raises `StoreUnavailable`, `StoreRefused`.
+        A page may be empty even if others follow. `remaining` is as in `retry_store_call`. Raises what it raises,
+        `StoreUnavailable`, `StoreRefused`.
         """
 
     @abstractmethod

@@ -22,6 +22,7 @@ import requests
 from django.conf import settings
 from obstore.store import GCSStore
 
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.client import BoundedSession, ResponseBodyTooLarge
 from icekeeper.kernel.json.strict import JsonBound, read_json
@@ -40,7 +41,14 @@ from storage.io.bucket import (
     unavailable_error,
 )
 from storage.io.port import ObjectNotFound
-from storage.network.store_http import MAX_RESPONSE_BYTES, ca_bundle, retry_store_call, store_session, unlimited
+from storage.network.store_http import (
+    MAX_RESPONSE_BYTES,
+    RemainingTime,
+    ca_bundle,
+    retry_store_call,
+    store_session,
+    unlimited,
+)
 from storage.profiles.gcs import GcsProfile
 from storage.vending.delegation import Vended
 
@@ -113,11 +121,13 @@ class GcsBucket(Bucket):
         with self._detect_missing_bucket():
             self._request("GET", self._object(name), location, {"fields": "name"})
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
+    def list_names(
+        self, prefix: str, *, page: int = PAGE, remaining: RemainingTime = unlimited
+    ) -> Iterator[ListedPage]:
         parameters = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
         while True:
             try:
-                listed = self._retry("GET", self._objects_at, prefix, parameters)
+                listed = self._retry("GET", self._objects_at, prefix, parameters, remaining=remaining)
             except ObjectNotFound:
                 raise StoreRefused(f"The bucket of {self._location}/{prefix} does not exist") from None
             found, token = _listed(listed, f"{self._location}/{prefix}")
@@ -139,13 +149,21 @@ class GcsBucket(Bucket):
         try:
             yield
         except ObjectNotFound:
-            next(self.list_names("", page=1), None)
+            next(self.list_names("", page=1, remaining=request_context.remaining_seconds), None)
             raise
 
-    def _retry(self, method: str, address: str, name: str, parameters: dict[str, str]) -> bytes:
+    def _retry(
+        self,
+        method: str,
+        address: str,
+        name: str,
+        parameters: dict[str, str],
+        *,
+        remaining: RemainingTime = unlimited,
+    ) -> bytes:
         """Send a request with retries."""
         location = f"{self._location}/{name}"
-        return retry_store_call(lambda _: self._request(method, address, location, parameters), remaining=unlimited)
+        return retry_store_call(lambda _: self._request(method, address, location, parameters), remaining=remaining)
 
     def _request(self, method: str, address: str, location: str, parameters: dict[str, str]) -> bytes:
         try:

@@ -103,22 +103,20 @@ class RemoteStore(ObjectStore):
     def is_empty(self, location: str, *, ignore: Callable[[str], bool]) -> bool:
         """Lists a few names that begin with the location and a slash."""
         folder = f"{self._name(location)}/"
-        request_context.remaining_seconds()
         self.bucket.prepare()
+        remaining = request_context.remaining_seconds
         with release_thread_slot():
-            for listed in self.bucket.list_names(folder, page=FIRST_PAGE):
+            for listed in self.bucket.list_names(folder, page=FIRST_PAGE, remaining=remaining):
                 if any(not name.endswith("/") and not ignore(name.rpartition("/")[2]) for name in listed.names):
                     return False
-                request_context.remaining_seconds()
         return True
 
     @timed("list")
     def list_root(self) -> None:
         """List one name of the whole bucket, outside of the warehouse. Raises the error of the store."""
-        request_context.remaining_seconds()
         self.bucket.prepare()
         with release_thread_slot():
-            next(self.bucket.list_names("", page=1), None)
+            next(self.bucket.list_names("", page=1, remaining=request_context.remaining_seconds), None)
 
     @timed("sweep")
     def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:

@@ -37,7 +37,7 @@ from storage.io.bucket import (
 )
 from storage.io.port import ObjectNotFound
 from storage.network.aws_clients import create_client
-from storage.network.store_http import retry_store_call, unlimited
+from storage.network.store_http import RemainingTime, retry_store_call, unlimited
 from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import Vended
 from storage.vending.s3_session_policy import keys_from_vended
@@ -121,10 +121,12 @@ class S3Bucket(Bucket):
         with _translate_errors(location):
             self._client().head_object(Bucket=self._profile.bucket, Key=name)
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[ListedPage]:
+    def list_names(
+        self, prefix: str, *, page: int = PAGE, remaining: RemainingTime = unlimited
+    ) -> Iterator[ListedPage]:
         parameters: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
         while True:
-            listed = self._retry(prefix, lambda: self._client().list_objects_v2(**parameters))
+            listed = self._retry(prefix, lambda: self._client().list_objects_v2(**parameters), remaining=remaining)
             yield ListedPage([each["Key"] for each in listed.get("Contents", []) if "Key" in each])
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
@@ -174,12 +176,12 @@ class S3Bucket(Bucket):
                 raise store_error(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
         return True
 
-    def _retry(self, name: str, call: Callable[[], T]) -> T:
+    def _retry(self, name: str, call: Callable[[], T], *, remaining: RemainingTime = unlimited) -> T:
         def attempt(_tried: int) -> T:
             with _translate_errors(f"{self._location}/{name}"):
                 return call()
 
-        return retry_store_call(attempt, remaining=unlimited)
+        return retry_store_call(attempt, remaining=remaining)
 
     def _client(self) -> Any:
         keys, cached = self._keys.current(), self._cached_client

@@ -61,13 +61,15 @@ def azure_client_options() -> dict[str, Any]:
 FIRST_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 3.0
 
+RemainingTime = Callable[[], float | None]
+"""Returns the seconds left for a call, None for no limit; raises when none are left."""
 
-def retry_store_call(action: Callable[[int], T], *, remaining: Callable[[], float | None]) -> T:
+
+def retry_store_call(action: Callable[[int], T], *, remaining: RemainingTime) -> T:
     """Return what `action` returns; call it again on `StoreUnavailable`, as often as the settings allow.
 
-    `action` gets the number of earlier attempts. `remaining` is called before each attempt and returns the seconds
-    left, or None for no limit; what it raises ends the attempts. A pause that would not end in time is not begun: the
-    error of the last attempt is raised instead.
+    `action` gets the number of earlier attempts. `remaining` is called before each attempt; what it raises ends
+    the attempts. A pause that would not end in time is not begun: the error of the last attempt is raised instead.
     """
     retries: int = settings.ICEKEEPER.storage.retries
     for attempt in range(retries + 1):

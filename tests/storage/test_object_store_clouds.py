@@ -7,12 +7,14 @@ for them, and a proxy returns the response of Azure for a directory that is not 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from icekeeper.kernel.request_context import deadline
 from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
@@ -27,7 +29,7 @@ from tests.parts.fake_gcs import FakeGcs
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.closed_store_fixtures import require_collected_when_dropped
 from tests.storage.cloud_fixtures import Cloud, azure, gcs, put_blob
-from tests.storage.open_store_fixtures import opened, use_storage_settings
+from tests.storage.open_store_fixtures import count_requests_until_the_deadline, opened, use_storage_settings
 from tests.storage.test_object_store_minio import NAMES
 from tests.storage.test_profiles_azure import ONELAKE, WORKSPACE
 from tests.storage.vending.fake_service import FakeService, said
@@ -167,6 +169,18 @@ def test_failures_are_retried_and_reported(cloud: Cloud, through: Recorder, monk
             act()
         assert "canary" not in failure.value.message
         assert len(through.requests) == 2
+
+
+def test_no_request_is_repeated_after_the_deadline(cloud: Cloud, through: Recorder) -> None:
+    store = cloud.open()
+    put, get, exists, delete, is_empty, delete_below, _ = every_call(store, f"{cloud.base}/a")
+    for act in (put, get, exists, is_empty, store.list_root):
+        assert count_requests_until_the_deadline(through, act) == 1
+    with deadline(time.monotonic() - 1):
+        for act in (delete, delete_below):
+            failures = [Reply(503, {}, b"")]
+            through.answerer = lambda _, ask: failures.pop() if failures else ask()  # noqa: B023
+            act()
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -385,6 +399,17 @@ def test_the_token_is_requested_once(fake_gcs: FakeGcs, tokens: FakeService, mon
         assert {request.headers["authorization"] for request in recorder.requests} == {"Bearer a-token"}
     assert [asked.path for asked in tokens.asked] == ["/token"]
     assert tokens.asked[0].form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+def test_the_check_for_a_missing_bucket_is_not_repeated_after_the_deadline(
+    fake_gcs: FakeGcs, tokens: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = gcs(fake_gcs, tokens, monkeypatch)
+    with Recorder(fake_gcs.relay.port, host=cloud.host) as recorder:
+        use_storage_settings(monkeypatch, gcs_endpoint=recorder.endpoint.rstrip("/"))
+        store = cloud.open()
+        for act in every_call(store, f"{cloud.base}/a")[1:3]:
+            assert count_requests_until_the_deadline(recorder, act, Reply(404, {}, b"")) == 2
 
 
 def test_tokens_of_entra_do_not_go_over_plain_http(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from storage.io.port import ObjectExists, ObjectNotFound
 from tests.parts.certificates import create_authority
 from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
-from tests.storage.open_store_fixtures import opened, use_storage_settings
+from tests.storage.open_store_fixtures import count_requests_until_the_deadline, opened, use_storage_settings
 
 pytestmark = pytest.mark.django_db  # waiting code closes its database connections
 
@@ -189,6 +189,16 @@ def test_tries_end_with_the_request(
         store.put_new(location, b"x")
     assert time.monotonic() - began < 3
     assert 1 < len(recorder.requests) < 7
+
+
+def test_no_request_is_repeated_after_the_deadline(store: RemoteStore, recorder: Recorder, location: str) -> None:
+    put, get, exists, delete, is_empty, delete_below = every_call(store, location)
+    for act in (put, get, exists, is_empty, store.list_root):
+        assert count_requests_until_the_deadline(recorder, act) == 1
+    with deadline(time.monotonic() - 1):
+        for act in (delete, delete_below):
+            recorder.answerer = replying(SLOW_DOWN)
+            act()
 
 
 # --- denied requests -------------------------------------------------------------------------------------------------
