@@ -26,7 +26,7 @@ from tenancy.models import Securable
 class Protection:
     """The protection of a namespace or tabular, with its internal id."""
 
-    object_id: UUID
+    own_id: UUID
     is_protected: bool
     updated_at: datetime
 
@@ -68,16 +68,16 @@ def set_protection(
     )
     with write_transaction():
         if kind == Securable.Type.NAMESPACE:
-            rows = Namespace.objects.filter(pk=found.object_id)
+            rows = Namespace.objects.filter(pk=found.own_id)
             changed = rows.update(protected=is_protected, updated_at=at, version=F("version") + 1)
         else:
-            tabulars = Tabular.objects.live().filter(pk=found.object_id)
+            tabulars = Tabular.objects.live().filter(pk=found.own_id)
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # dropped concurrently
             raise no_such_object(kind.value, object_id)
         request_context.recheck_permissions()  # the update may have waited
         record(
-            Event.PROTECTION_SET, actor=actor, subject=found.object_id, object_type=kind.value, warehouse=warehouse_id,
+            Event.PROTECTION_SET, actor=actor, subject=found.own_id, object_type=kind.value, warehouse=warehouse_id,
             uuid=object_id, is_protected=is_protected,
         )  # fmt: skip
-    return Protection(found.object_id, is_protected, at)
+    return Protection(found.own_id, is_protected, at)
