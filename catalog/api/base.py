@@ -213,8 +213,8 @@ rename_operation = partial(
     request=RenameTableRequest,
     response=empty_response("Renamed"),
 )
-RegisterViewRequest = TypedDict(
-    "RegisterViewRequest", {"name": str, "metadata-location": Annotated[str, "A metadata file in the warehouse"]}
+RegisterRequest = TypedDict(
+    "RegisterRequest", {"name": str, "metadata-location": Annotated[str, "A metadata file in the warehouse"]}
 )
 StorageCredentials = Annotated[list[StorageCredential], "Empty on local files, which need none"]
 LoadCredentialsResponse = TypedDict("LoadCredentialsResponse", {"storage-credentials": StorageCredentials})
@@ -295,7 +295,7 @@ class TabularViewSet(CatalogViewSet):
             listing["next-page-token"] = token
         return json_response(listing)
 
-    def drop_tabular(self, request: HttpRequest, purge: QueryFlag) -> HttpResponse:
+    def drop_requested(self, request: HttpRequest, purge: QueryFlag) -> HttpResponse:
         idempotency_key = self.idempotency_key(request)
         self.run_idempotent(
             idempotency_key,
@@ -311,7 +311,7 @@ class TabularViewSet(CatalogViewSet):
         )
         return no_content()
 
-    def rename_tabular(self, request: HttpRequest) -> HttpResponse:
+    def rename_requested(self, request: HttpRequest) -> HttpResponse:
         body, idempotency_key = self.body(request, RenameTableRequest), self.idempotency_key(request)
         self.run_idempotent(
             idempotency_key,
@@ -326,8 +326,8 @@ class TabularViewSet(CatalogViewSet):
         )
         return no_content()
 
-    def register_tabular(
-        self, request: HttpRequest, body: RegisterViewRequest, *, overwrite: object = None
+    def register_requested(
+        self, request: HttpRequest, body: RegisterRequest, *, overwrite: object = None
     ) -> tuple[LoadedTabular, Identifier]:
         idempotency_key = self.idempotency_key(request)
         registered = self.run_idempotent(

@@ -187,7 +187,7 @@ class GenericTableViewSet(TabularViewSet):
         errors={404: NO_GENERIC_TABLE, 409: PROTECTED},
     )
     def drop(self, request: HttpRequest) -> HttpResponse:
-        return self.drop_tabular(request, PURGE_UNLESS_FALSE)
+        return self.drop_requested(request, PURGE_UNLESS_FALSE)
 
     @operation(
         "load_generic_table_credentials",
@@ -211,4 +211,4 @@ class GenericTableViewSet(TabularViewSet):
         },
     )
     def rename(self, request: HttpRequest) -> HttpResponse:
-        return self.rename_tabular(request)
+        return self.rename_requested(request)

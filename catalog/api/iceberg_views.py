@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import (
     ListTablesResponse,
-    RegisterViewRequest,
+    RegisterRequest,
     TabularViewSet,
     no_content,
     optional_list,
@@ -90,6 +90,10 @@ class CommitViewRequest(TypedDict):
     updates: NotRequired[Annotated[list[ViewUpdate] | None, UPDATES_DESCRIPTION]]
 
 
+class RegisterViewRequest(RegisterRequest):
+    pass
+
+
 _ENGINE_ONLY: Final = "`ProtectedPropertyModification`, `DefinerViewModification`: only a trusted engine may do that"
 _ILLEGAL: Final = f"{BAD_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect"
 
@@ -159,7 +163,7 @@ class IcebergViewSet(TabularViewSet):
         },
     )
     def register(self, request: HttpRequest) -> HttpResponse:
-        registered, identifier = self.register_tabular(request, self.body(request, RegisterViewRequest))
+        registered, identifier = self.register_requested(request, self.body(request, RegisterViewRequest))
         return load_view_result(registered, self.access_config_after_write(request, registered, identifier))
 
     @operation(
@@ -224,7 +228,7 @@ class IcebergViewSet(TabularViewSet):
         errors={404: NO_VIEW, 409: PROTECTED},
     )
     def drop(self, request: HttpRequest) -> HttpResponse:
-        return self.drop_tabular(request, PURGE_REQUESTED)
+        return self.drop_requested(request, PURGE_REQUESTED)
 
     @rename_operation(
         "renameView",
@@ -236,4 +240,4 @@ class IcebergViewSet(TabularViewSet):
         },
     )
     def rename(self, request: HttpRequest) -> HttpResponse:
-        return self.rename_tabular(request)
+        return self.rename_requested(request)

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api.base import (
     ListTablesResponse,
     LoadCredentialsResponse,
+    RegisterRequest,
     StorageCredentials,
     TableIdentifier,
     TabularViewSet,
@@ -127,16 +128,12 @@ LoadTableResult = TypedDict(
         "storage-credentials": NotRequired[StorageCredentials],
     },
 )
-RegisterTableRequest = TypedDict(
-    "RegisterTableRequest",
-    {
-        "name": str,
-        "metadata-location": Annotated[str, "A metadata file in the warehouse"],
-        "overwrite": NotRequired[
-            Annotated[bool | None, "Replace the table that has the name; the files of that one are kept"]
-        ],
-    },
-)
+
+
+class RegisterTableRequest(RegisterRequest):
+    overwrite: NotRequired[
+        Annotated[bool | None, "Replace the table that has the name; the files of that one are kept"]
+    ]
 
 
 class CommitTableRequest(TypedDict):
@@ -237,7 +234,7 @@ class TableViewSet(TabularViewSet):
     )
     def register(self, request: HttpRequest) -> HttpResponse:
         body = self.body(request, RegisterTableRequest)
-        registered, identifier = self.register_tabular(request, body, overwrite=body.get("overwrite"))
+        registered, identifier = self.register_requested(request, body, overwrite=body.get("overwrite"))
         return self._new_table(request, registered, identifier)
 
     @operation(
@@ -364,7 +361,7 @@ class TableViewSet(TabularViewSet):
         errors={404: NO_TABLE, 409: PROTECTED},
     )
     def drop(self, request: HttpRequest) -> HttpResponse:
-        return self.drop_tabular(request, PURGE_REQUESTED)
+        return self.drop_requested(request, PURGE_REQUESTED)
 
     @rename_operation(
         "renameTable",
@@ -376,7 +373,7 @@ class TableViewSet(TabularViewSet):
         },
     )
     def rename(self, request: HttpRequest) -> HttpResponse:
-        return self.rename_tabular(request)
+        return self.rename_requested(request)
 
     @operation(
         "loadCredentials",
