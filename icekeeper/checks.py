@@ -17,6 +17,7 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from icekeeper.conf.authentication import KUBERNETES
 from icekeeper.conf.values import require_signing_key
+from tenancy.authz.port import is_authorization_off, is_openfga
 
 PRIVATE_HOSTS: Final = ("", "localhost", "127.0.0.1", "::1")
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
@@ -122,15 +123,9 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
         (_is_weak(conf.pg_encryption_key), WEAK_ENCRYPTION_KEY),
         (_is_plain(conf.kv2.url), UNENCRYPTED_VAULT),
         (_is_plain(conf.openfga.endpoint), UNENCRYPTED_OPENFGA),
-        (
-            conf.effective_authz_backend == "openfga" and conf.role.max_nesting_depth > MAX_OPENFGA_DEPTH,
-            DEEPER_THAN_OPENFGA,
-        ),
+        (is_openfga() and conf.role.max_nesting_depth > MAX_OPENFGA_DEPTH, DEEPER_THAN_OPENFGA),
         (conf.kv2.url is not None and conf.secret_backend != "kv2", UNUSED_VAULT),  # noqa: S105 - the name of a backend
-        (
-            conf.storage.sign_writes_with_warehouse_keys or conf.effective_authz_backend == "allowall",
-            WIDE_SIGNATURES,
-        ),
+        (conf.storage.sign_writes_with_warehouse_keys or is_authorization_off(), WIDE_SIGNATURES),
         (conf.base_uri is None, NO_BASE_URI),
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_BASE_URI),
         (not is_postgres, EMBEDDED_DATABASE),

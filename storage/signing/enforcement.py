@@ -15,7 +15,7 @@ from storage.models import Warehouse
 from storage.profiles.kinds import read_stored_profile
 from storage.profiles.profile import Profile, signs_requests, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile, is_aws_host
-from tenancy.authz.port import AllowAll
+from tenancy.authz.port import is_authorization_off
 
 
 class Enforcement(StrEnum):
@@ -43,7 +43,11 @@ def is_aws(profile: S3Profile) -> bool:
 
 
 def may_sign_writes(enforcement: Enforcement | None) -> bool:
-    """Return whether writes of single objects are signed with the warehouse's own keys; None: never probed."""
+    """Return whether writes of single objects are signed with the warehouse's own keys; None: never probed.
+
+    They are without authorization, although a signature that the store does not enforce gives access to more than the
+    catalog: all buckets of the key.
+    """
     return (
         is_authorization_off()
         or enforcement in {Enforcement.REQUESTS, Enforcement.REQUESTS_AND_BODIES}
@@ -54,14 +58,6 @@ def may_sign_writes(enforcement: Enforcement | None) -> bool:
 def may_sign_bulk_deletes(enforcement: Enforcement | None) -> bool:
     """As `may_sign_writes`, for DeleteObjects."""
     return is_authorization_off() or enforcement is Enforcement.REQUESTS_AND_BODIES
-
-
-def is_authorization_off() -> bool:
-    """Return whether the catalog has no authorization, so that all callers may do everything in it.
-
-    Where the store does not enforce signatures, a signature still gives access to more: all buckets of the key.
-    """
-    return bool(settings.ICEKEEPER.effective_authz_backend == AllowAll.name)
 
 
 logger = logging.getLogger("icekeeper.storage")

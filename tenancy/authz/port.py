@@ -145,8 +145,13 @@ def authorizer() -> Authorizer:
 
 
 def is_openfga() -> bool:
-    """Return whether OpenFGA decides permissions; it is never the default."""
-    return bool(settings.ICEKEEPER.authz_backend == "openfga")
+    """Return whether OpenFGA decides permissions."""
+    return bool(settings.ICEKEEPER.effective_authz_backend == "openfga")
+
+
+def is_authorization_off() -> bool:
+    """Return whether the catalog has no authorization, so that all callers may do everything in it."""
+    return bool(settings.ICEKEEPER.effective_authz_backend == AllowAll.name)
 
 
 def require_decision_for_each(decided: list[bool], checks: Sequence[PermissionCheck]) -> list[bool]:
