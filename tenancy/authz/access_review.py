@@ -17,10 +17,10 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.authz.actions import ACTIONS_ON, Can, privilege_names
 from tenancy.authz.builtin.evaluation import Evaluation, Node
 from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
-from tenancy.authz.builtin.role_paths import RolePath
 from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
 from tenancy.authz.port import Subject
+from tenancy.authz.role_paths import RolePath
 from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
 

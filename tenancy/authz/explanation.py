@@ -19,16 +19,6 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import ASSIGNEE, Can, privilege_names
 from tenancy.authz.builtin.evaluation import Evaluation, Node
 from tenancy.authz.builtin.queries import SHOWS, read_grants_on_paths
-from tenancy.authz.builtin.role_paths import (
-    Entry,
-    Membership,
-    RoleGraph,
-    RolePath,
-    earliest_expiry,
-    expiry_timestamp,
-    read_edges_out_of,
-    read_memberships_of,
-)
 from tenancy.authz.model import (
     DOWN,
     Computed,
@@ -41,6 +31,16 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.permissions import Standing, standing_reason
 from tenancy.authz.port import Subject, authorizer
+from tenancy.authz.role_paths import (
+    Entry,
+    Membership,
+    RoleGraph,
+    RolePath,
+    earliest_expiry,
+    expiry_timestamp,
+    read_edges_out_of,
+    read_memberships_of,
+)
 from tenancy.authz.securables import end_of
 from tenancy.models import Grant, Securable
 from tenancy.models.securable import ObjectRef, securable_id

@@ -34,7 +34,9 @@ from tenancy.authz.access_review import (
     read_users_seeing,
 )
 from tenancy.authz.actions import ASSIGNEE, SEEN_BY, reads_grants
-from tenancy.authz.builtin.role_paths import (
+from tenancy.authz.permissions import check_permissions, deny_as_missing, require_permission
+from tenancy.authz.port import Subject
+from tenancy.authz.role_paths import (
     Entry,
     Membership,
     RoleGraph,
@@ -43,8 +45,6 @@ from tenancy.authz.builtin.role_paths import (
     read_edges_into,
     read_memberships_in,
 )
-from tenancy.authz.permissions import check_permissions, deny_as_missing, require_permission
-from tenancy.authz.port import Subject
 from tenancy.models import Project, Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id

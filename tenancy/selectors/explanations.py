@@ -18,10 +18,10 @@ from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY, Can, reads_grants
-from tenancy.authz.builtin.role_paths import Entry, Membership
 from tenancy.authz.explanation import Explanation, GrantRow, Step, explain
 from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.authz.port import AuthorizationBackendError, PermissionCheck
+from tenancy.authz.role_paths import Entry, Membership
 from tenancy.models import Role, Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id
 from tenancy.selectors.objects import NamedObject, NameObjects

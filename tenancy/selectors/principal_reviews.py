@@ -29,15 +29,15 @@ from tenancy.authz.access_review import (
 from tenancy.authz.actions import ASSIGNEE
 from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.queries import read_grants_on_paths
-from tenancy.authz.builtin.role_paths import (
+from tenancy.authz.model import MANAGED_ACCESS
+from tenancy.authz.port import Subject
+from tenancy.authz.role_paths import (
     RoleGraph,
     RolePath,
     earliest_expiry,
     read_edges_out_of,
     read_memberships_of,
 )
-from tenancy.authz.model import MANAGED_ACCESS
-from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 

@@ -21,10 +21,10 @@ from icekeeper.kernel.http.paging import MIN_ID, Page, build_page
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, deny_as_missing, recheck_before_write, require_permission
 from tenancy.authz.port import PermissionCheck
+from tenancy.authz.role_paths import Entry
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import ident_of
 from tenancy.models.securable import ObjectRef

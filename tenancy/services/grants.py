@@ -16,7 +16,6 @@ from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_denial
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import ASSIGNEE, PASS_GRANTS, Can, grant_action, is_privilege
-from tenancy.authz.builtin.role_paths import NEVER, expiry_timestamp
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_grant, enqueue_managed_access
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
@@ -30,6 +29,7 @@ from tenancy.authz.permissions import (
     require_permission,
     visibility_checks,
 )
+from tenancy.authz.role_paths import NEVER, expiry_timestamp
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.models.grant import GrantQuerySet
 from tenancy.models.role import RoleMemberQuerySet

@@ -20,9 +20,9 @@ from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.builtin.role_paths import read_edges_into, read_edges_out_of
 from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.authz.role_paths import read_edges_into, read_edges_out_of
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found

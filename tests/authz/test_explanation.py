@@ -16,10 +16,10 @@ from tenancy.authz import port
 from tenancy.authz.access_review import Source
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.role_paths import Entry, Membership
 from tenancy.authz.explanation import Cure, Explanation, GrantRow, explain
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.port import Subject
+from tenancy.authz.role_paths import Entry, Membership
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tenancy.models.securable import ObjectRef, securable_id

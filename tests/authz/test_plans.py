@@ -20,9 +20,9 @@ from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz import explanation
 from tenancy.authz.access_review import read_path
 from tenancy.authz.builtin import queries
-from tenancy.authz.builtin.role_paths import Entry, Membership, RolePath
 from tenancy.authz.explanation import Rows
 from tenancy.authz.port import Subject
+from tenancy.authz.role_paths import Entry, Membership, RolePath
 from tenancy.models import Grant, Role, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview

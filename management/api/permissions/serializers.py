@@ -20,9 +20,9 @@ from management.api.serializers import (
     resource_type,
 )
 from tenancy.authz.actions import ACTION_NAMES, LEGACY_ACTION_NAMES
-from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
+from tenancy.authz.role_paths import Entry
 from tenancy.models import Securable
 from tenancy.selectors.explanations import VisibleGrant, VisibleStep
 from tenancy.selectors.objects import NamedObject

@@ -11,7 +11,7 @@ from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.schema import WITH_EXTENSIONS
 from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, ResponseSerializer, SearchRequest
 from management.api.users.serializers import ORIGIN, UserType
-from tenancy.authz.builtin.role_paths import Entry
+from tenancy.authz.role_paths import Entry
 from tenancy.models import User
 from tenancy.selectors.roles import ListedRole, Member
 

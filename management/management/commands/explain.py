@@ -18,10 +18,10 @@ from management.management.cli_lookup import (
 from management.management.operator_command import OperatorCommand
 from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz.actions import ACTION_NAMES, ASSIGNEE, Can
-from tenancy.authz.builtin.role_paths import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.port import authorizer
+from tenancy.authz.role_paths import Entry
 from tenancy.models import Securable
 from tenancy.models.securable import securable_id
 from tenancy.selectors.explanations import Explained, VisibleMembership, VisibleStep, explain_to_operator

@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenancy.authz.builtin.role_paths import NEVER, Edge, Entry, Membership, RoleGraph, RolePath, earliest_expiry
+from tenancy.authz.role_paths import NEVER, Edge, Entry, Membership, RoleGraph, RolePath, earliest_expiry
 
 ROLES = [UUID(int=number) for number in range(6)]
 FAR = datetime(2101, 1, 1, tzinfo=UTC)
