@@ -12,13 +12,15 @@ from tenancy import maintenance
 
 
 class OperatorCommand(BaseCommand):
-    """A `CatalogError` ends the command with its message and exit status 1, without a traceback."""
+    """A `CatalogError` ends the command with its message, its hint and exit status 1; `--traceback` shows the cause."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
         except CatalogError as error:
-            raise CommandError(error.message) from None
+            raise CommandError(
+                error.message if error.hint is None else f"{error.message}\nHint: {error.hint}"
+            ) from error
 
     def print_json(self, content: Any) -> None:
         """Print `content` on one line of stdout."""

@@ -38,7 +38,7 @@ class Command(OperatorCommand):
             to_openfga = options["target"] == OPENFGA
             copied = self._to_openfga(openfga_store()) if to_openfga else self._to_record(openfga_store())
         except OpenFgaUnavailable as failure:
-            raise CommandError(f"OpenFGA: {failure.reason}") from None
+            raise CommandError(f"OpenFGA: {failure.reason}") from failure
         self.print_result(options, copied, ", ".join(f"{count} {name}" for name, count in copied.items()))
 
     def _to_openfga(self, store: OpenFgaStore) -> dict[str, int]:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from management.api.audit.serializers import audit_lines
+from management.management.operator_command import OperatorCommand
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
@@ -15,14 +16,13 @@ from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import (
     CHUNK,
     AuditFilters,
-    AuditRecordsDeleted,
     read_chunk,
     require_no_gap,
 )
 from tenancy.selectors.projects import get_server
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Export the audit trail as JSON lines, in the order of its hash chain, to a new file or to standard output. "
         "At the end it prints on standard error the position to continue from (--after) and the head of the exported "
@@ -61,7 +61,7 @@ def _write_file(path: Path, after: int, limit: int | None) -> tuple[int, AuditRe
         with path.open("x", encoding="ascii") as file:
             return _write(file.write, after, limit)
     except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error.strerror}") from None
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _write(write: Callable[[str], object], after: int, limit: int | None) -> tuple[int, AuditRecord | None]:
@@ -78,10 +78,7 @@ def _chunks(after: int, limit: int | None) -> Iterator[list[AuditRecord]]:
     left = limit
     while left is None or left > 0:
         rows = read_chunk(AuditFilters(), after=after, limit=CHUNK if left is None else min(left, CHUNK))
-        try:
-            require_no_gap(after)
-        except AuditRecordsDeleted as gap:
-            raise CommandError(gap.message) from None
+        require_no_gap(after)
         if rows:
             yield rows
         if len(rows) < CHUNK:

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
-from icekeeper.kernel.json.strict import write_json
 from management.api.tokens.serializers import AccessTokenResponse
+from management.management.operator_command import OperatorCommand
 from tenancy.models import AccessToken
 
 COLUMNS = ("id", "user-id", "name", "status", "expires-at", "last-used-at", "scopes")
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "List access tokens, oldest first, one per line, tab-separated. The tokens themselves are not stored and never "
         "shown. Tokens that have ended are omitted without --all, and are deleted 90 days after their end."
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         for token in tokens.iterator():
             known = AccessTokenResponse(token).data
             if options["all"] or known["status"] in {"active", "replaced"}:
-                self.stdout.write(write_json(known).decode() if options["json"] else _line(known))
+                self.print_result(options, known, _line(known))
 
 
 def _line(known: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ class Command(migrate.Command):
         try:
             model, is_new = retry_during_startup(partial(install, openfga_store()))
         except OpenFgaUnavailable as error:
-            raise CommandError(f"OpenFGA: {error.reason}") from None
+            raise CommandError(f"OpenFGA: {error.reason}") from error
         if is_new:
             self.stdout.write(f"OpenFGA: authorization model {model.model_id} was written to store {model.store_id}")
 
@@ -55,7 +55,7 @@ def require_data_folder() -> None:
     try:
         check_data_folder(Path(settings.DATABASES["default"]["NAME"]))
     except UnwritableFolder as error:
-        raise CommandError(str(error)) from None
+        raise CommandError(str(error)) from error
 
 
 def _is_whole(options: dict[str, Any]) -> bool:

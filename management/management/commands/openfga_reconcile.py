@@ -56,7 +56,7 @@ class Command(OperatorCommand):
                 progress=report,
             )
         except OpenFgaUnavailable as failure:
-            raise CommandError(f"OpenFGA: {failure.reason}") from None
+            raise CommandError(f"OpenFGA: {failure.reason}") from failure
         except StoreIsShared as error:
             raise CommandError(
                 f"The store may contain tuples of other applications, nothing was changed: {error}. Check with "

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from catalog.services.metrics_reports import delete_old_reports
 from management.endpoint_statistics import delete_old_statistics
-from management.management.operator_command import require_no_maintenance
+from management.management.operator_command import OperatorCommand, require_no_maintenance
 from tenancy.actor import INTERNAL
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Delete metrics reports, their daily sums and endpoint statistics that are older than "
         "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and "

@@ -43,7 +43,7 @@ class Command(OperatorCommand):
             except UnusableDatabase as error:
                 if not error.is_temporary or not left:
                     self._print_json(options, str(error))
-                    raise CommandError(str(error)) from None
+                    raise CommandError(str(error)) from error
                 self.stderr.write(f"{error}; {left} attempts left")
                 self.stderr.flush()
                 time.sleep(options["backoff"])
