@@ -156,25 +156,43 @@ class S3Bucket(Bucket):
             raise errors[0]
 
     def _delete_together(self, names: Sequence[str]) -> bool:
-        """Send one DeleteObjects request; False if the store does not support it."""
-        parameters = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+        """Send a DeleteObjects request, and again those names that the store failed to delete.
 
-        def delete() -> Any:
+        Returns False if the store does not support such requests.
+        """
+        left = names
+        rejected: list[CatalogError] = []
+
+        def delete() -> bool:
+            nonlocal left
+            parameters = {"Objects": [{"Key": name} for name in left], "Quiet": True}
             try:
-                return self._client().delete_objects(Bucket=self._profile.bucket, Delete=parameters)
+                response = self._client().delete_objects(Bucket=self._profile.bucket, Delete=parameters)
             except ClientError as error:
                 if error.response.get("Error", {}).get("Code") in _NO_BULK_DELETE:
-                    return None
+                    return False
                 raise
+            errors = self._errors_by_name(response)
+            rejected.extend(error for error in errors.values() if not isinstance(error, StoreUnavailable))
+            failed = {name: error for name, error in errors.items() if isinstance(error, StoreUnavailable)}
+            if failed:
+                left = [name for name in left if name in failed] or left
+                raise next(iter(failed.values()))
+            return True
 
-        response = self._retry("", delete)
-        if response is None:
-            return False
+        is_supported = self._retry("", delete)
+        if rejected:
+            raise rejected[0]
+        return is_supported
+
+    def _errors_by_name(self, response: Any) -> dict[str, CatalogError]:
+        """Return the errors in a response of DeleteObjects, except those for missing objects."""
+        errors: dict[str, CatalogError] = {}
         for failed in response.get("Errors", []):
-            code = _code(failed)
+            name, code = failed.get("Key", ""), _code(failed)
             if code != "NoSuchKey":
-                raise store_error(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
-        return True
+                errors[name] = store_error(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{name}")
+        return errors
 
     def _retry(self, name: str, call: Callable[[], T], *, remaining: RemainingTime = unlimited) -> T:
         def attempt(_tried: int) -> T:

@@ -286,6 +286,48 @@ def test_one_denied_deletion_of_many_ends_the_purge(store: RemoteStore, recorder
         store.delete_below(location.removesuffix("/a"), lambda: None)
 
 
+def batch_errors(**codes: str) -> Reply:
+    """Return a response of DeleteObjects with these errors by object of the table."""
+    errors = "".join(f"<Error><Key>wh/t/{name}</Key><Code>{code}</Code></Error>" for name, code in codes.items())
+    return Reply(200, {"Content-Type": "application/xml"}, f"<DeleteResult>{errors}</DeleteResult>".encode())
+
+
+def keys_by_request(recorder: Recorder) -> list[list[str]]:
+    return [re.findall("<Key>wh/t/(.*?)</Key>", request.body.decode()) for request in recorder.requests]
+
+
+def test_objects_that_a_batch_failed_to_delete_are_tried_again(
+    store: RemoteStore, recorder: Recorder, minio: Minio, bucket: str
+) -> None:
+    locations = [f"s3://{bucket}/wh/t/{name}" for name in "abcd"]
+    for location in locations:
+        store.put_new(location, b"x")
+    recorder.requests.clear()
+    recorder.answerer = replying(
+        batch_errors(a="SlowDown", b="AccessDenied", c="InternalError", d="NoSuchKey"), SLOW_DOWN
+    )
+    with pytest.raises(StoreAccessDenied, match="wh/t/b: AccessDenied"):
+        store.delete_many(locations)
+    assert keys_by_request(recorder) == [["a", "b", "c", "d"], ["a", "c"], ["a", "c"]]
+    assert minio.keys(bucket) == ["wh/t/b", "wh/t/d"], "the replaced response was not one of the server"
+
+
+@pytest.mark.parametrize(("named", "again"), [("a", ["a"]), ("unknown", ["a", "b"])])
+def test_objects_that_a_store_never_deletes_are_tried_as_often_as_configured(
+    store: RemoteStore,
+    recorder: Recorder,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str,
+    again: list[str],
+) -> None:
+    """All of them, when the store names none of them."""
+    use_storage_settings(monkeypatch, retries=2)
+    recorder.answerer = lambda *_: batch_errors(**{named: "InternalError"})
+    assert count_tries(store, recorder, lambda: store.delete_many([f"s3://{bucket}/wh/t/{name}" for name in "ab"])) == 3
+    assert keys_by_request(recorder) == [["a", "b"], again, again]
+
+
 # --- stores with fewer features --------------------------------------------------------------------------------------
 
 
