@@ -139,18 +139,18 @@ class AzureContainer(Bucket):
         )
 
     @classmethod
-    def of(cls, profile: Profile, access: Credential | Vended | None) -> Self:
+    def of(cls, profile: Profile, credential: Credential | Vended | None) -> Self:
         """Return the client of the catalog itself with its credential, or of an engine with vended credentials.
 
         Raises `CredentialNotIssued`.
         """
-        match access:
+        match credential:
             case AzureSharedKey():
-                return cls(profile, AccountKey(account_and_container(profile)[0], access.key.get_secret_value()))
+                return cls(profile, AccountKey(account_and_container(profile)[0], credential.key.get_secret_value()))
             case AzureClientCredentials() | AzureSystemIdentity():
-                return cls(profile, Bearer(lambda: catalog_token(profile, access)))
+                return cls(profile, Bearer(lambda: catalog_token(profile, credential)))
             case Vended():
-                return cls(profile, Signature(access))
+                return cls(profile, Signature(credential))
         raise CredentialNotIssued("The warehouse has no credential for its storage")
 
     def prepare(self) -> None:

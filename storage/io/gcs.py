@@ -87,19 +87,19 @@ class GcsBucket(Bucket):
         )
 
     @classmethod
-    def of(cls, profile: GcsProfile, access: Credential | Vended | None) -> Self:
+    def of(cls, profile: GcsProfile, credential: Credential | Vended | None) -> Self:
         """Return the client of the catalog itself with its credential, or of an engine with vended credentials.
 
         Raises `CredentialNotIssued`.
         """
-        match access:
+        match credential:
             case GcsServiceAccount():
-                universe = access.key.universe_domain.get_secret_value()
-                return cls(profile, lambda: catalog_token(profile, access), universe=universe)
+                universe = credential.key.universe_domain.get_secret_value()
+                return cls(profile, lambda: catalog_token(profile, credential), universe=universe)
             case GcpSystemIdentity():
-                return cls(profile, lambda: catalog_token(profile, access))
+                return cls(profile, lambda: catalog_token(profile, credential))
             case Vended():
-                token = Token(access.config["gcs.oauth2.token"], access.expires_at)
+                token = Token(credential.config["gcs.oauth2.token"], credential.expires_at)
                 return cls(profile, lambda: token)
         raise CredentialNotIssued("The warehouse has no credential for its storage")
 

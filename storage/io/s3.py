@@ -90,14 +90,14 @@ class S3Bucket(Bucket):
         )
 
     @classmethod
-    def of(cls, profile: S3Profile, access: Credential | Vended | None) -> Self:
+    def of(cls, profile: S3Profile, credential: Credential | Vended | None) -> Self:
         """Return the client of the catalog itself with its credential, or of an engine with vended credentials."""
         sends_md5 = bool(profile.legacy_md5_behavior)
-        if isinstance(access, Vended):
-            keys = keys_from_vended(access)
+        if isinstance(credential, Vended):
+            keys = keys_from_vended(credential)
             return cls(profile, lambda: keys, sends_md5=sends_md5)
-        sends_md5 = sends_md5 or isinstance(access, AliyunOss)
-        return cls(profile, lambda: catalog_keys(profile, access), sends_md5=sends_md5)
+        sends_md5 = sends_md5 or isinstance(credential, AliyunOss)
+        return cls(profile, lambda: catalog_keys(profile, credential), sends_md5=sends_md5)
 
     def prepare(self) -> None:
         self._keys.current()

@@ -88,21 +88,21 @@ def open_vended_store(profile: Profile, vended: Vended) -> RemoteStore:
     return RemoteStore(_bucket(profile, vended), profile.location)
 
 
-def _bucket(profile: Profile, access: Credential | Vended | None) -> Bucket:
+def _bucket(profile: Profile, credential: Credential | Vended | None) -> Bucket:
     """Return the client of a bucket. The libraries of each cloud are imported when the first warehouse needs them."""
     match profile:
         case S3Profile() | StackitProfile():
             from storage.io.s3 import S3Bucket
 
-            return S3Bucket.of(profile.as_s3(), access)
+            return S3Bucket.of(profile.as_s3(), credential)
         case AdlsProfile() | OneLakeProfile():
             from storage.io.azure import AzureContainer
 
-            return AzureContainer.of(profile, access)
+            return AzureContainer.of(profile, credential)
         case GcsProfile():
             from storage.io.gcs import GcsBucket
 
-            return GcsBucket.of(profile, access)
+            return GcsBucket.of(profile, credential)
     raise AssertionError(f"no store of type {profile.type}")
 
 
