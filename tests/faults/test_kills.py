@@ -645,15 +645,15 @@ def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
 
 def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
     def act(_: int) -> Callable[[], Any]:
-        if catalog.head("/namespaces/ns%1Fgone").status == 404:
+        if catalog.head("/namespaces/ns%1Fdropped").status == 404:
             assert catalog.post("/namespaces", {"namespace": ["ns", "dropped"]}).status == 200
-        return lambda: catalog.delete("/namespaces/ns%1Fgone")
+        return lambda: catalog.delete("/namespaces/ns%1Fdropped")
 
     def check(_: int) -> bool:
         state()
         found = catalog.get("/namespaces?parent=ns").json()["namespaces"]
         assert found in ([], [["ns", "dropped"]])
-        assert catalog.head("/namespaces/ns%1Fgone").status == (204 if found else 404)
+        assert catalog.head("/namespaces/ns%1Fdropped").status == (204 if found else 404)
         return not found
 
     kill_at_line_after_line(act, check)
