@@ -20,7 +20,7 @@ from tenancy.services.users import create_service_account
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 from tests.harness.fingerprint import Fingerprint
-from tests.management.test_token_locks import all_at_once
+from tests.harness.threads import at_once
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.token_fixtures import TokenClient, new_token
 
@@ -147,6 +147,6 @@ def test_an_account_that_is_being_appointed(
             return error
         return None
 
-    _, refused = all_at_once(lambda: give("operator", server, robot, **to), create)
+    _, refused = at_once(lambda: give("operator", server, robot, **to), create)
     assert isinstance(refused, GrantActionForbidden)
     assert Grant.objects.filter(privilege="operator").count() == 2

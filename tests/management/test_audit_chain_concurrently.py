@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event
+from threading import Event
 from time import sleep
-from typing import Any
 
 import pytest
 from django.db import connection, connections, transaction
@@ -16,23 +13,10 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.chain import delete_old_records, seal_records, verify_chain
 from tenancy.audit.recording import Event as AuditEvent
 from tenancy.models import AuditRecord
+from tests.harness.threads import at_once
 from tests.management.audit_chain_fixtures import age, keep, report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-
-
-def at_once(*acts: Callable[[], Any]) -> list[Any]:
-    start = Barrier(len(acts))
-
-    def act(do: Callable[[], Any]) -> Any:
-        start.wait(30)
-        try:
-            return do()
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(act, acts))
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)

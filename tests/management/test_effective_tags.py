@@ -12,8 +12,8 @@ from storage.models import Warehouse
 from tenancy.models import Securable, TagAttachment, TagDefinition
 from tests.catalog_fixtures import SCHEMA
 from tests.harness.fingerprint import Fingerprint
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient
-from tests.management.warehouse_request_fixtures import at_once
 from tests.tag_fixtures import define, good, management, put, shown
 
 pytestmark = pytest.mark.django_db

@@ -21,8 +21,9 @@ from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef
 from tests.harness.fingerprint import take_fingerprint
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient, Response
-from tests.management.warehouse_request_fixtures import S3, at_once, call_as, refuse, use_settings
+from tests.management.warehouse_request_fixtures import S3, call_as, refuse, use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

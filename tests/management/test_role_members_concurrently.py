@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from django.conf import settings
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 
 from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.db import transactions
@@ -17,37 +13,14 @@ from tenancy.models import Role, RoleMember
 from tenancy.selectors.projects import get_project
 from tenancy.services import role_members
 from tenancy.services.users import delete_user
+from tests.harness.threads import at_once
 from tests.management.role_member_fixtures import add, api, members_of, role, user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 
 
-@pytest.fixture
-def at_once() -> Callable[..., list[Any]]:
-    """Call functions concurrently, each on a thread and connection of its own; return their results."""
-
-    def run(*calls: Callable[[], Any]) -> list[Any]:
-        start, results = threading.Barrier(len(calls)), [None] * len(calls)
-
-        def one(number: int, act: Callable[[], Any]) -> None:
-            try:
-                start.wait(20)
-                results[number] = act()
-            finally:
-                connections.close_all()
-
-        threads = [threading.Thread(target=one, args=each) for each in enumerate(calls)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        return results
-
-    return run
-
-
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_edges_that_form_a_cycle_do_not_both_pass(at_once: Callable[..., list[Any]]) -> None:
+def test_two_edges_that_form_a_cycle_do_not_both_pass() -> None:
     for number in range(15):
         a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
         add(b, c)
@@ -60,9 +33,7 @@ def test_two_edges_that_form_a_cycle_do_not_both_pass(at_once: Callable[..., lis
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_edges_that_form_a_too_long_chain_do_not_both_pass(
-    at_once: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_edges_that_form_a_too_long_chain_do_not_both_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=1)})
     monkeypatch.setattr(settings, "ICEKEEPER", short)
     for number in range(10):
@@ -72,7 +43,7 @@ def test_two_edges_that_form_a_too_long_chain_do_not_both_pass(
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_same_member_twice_in_one_moment(at_once: Callable[..., list[Any]]) -> None:
+def test_the_same_member_twice_in_one_moment() -> None:
     staff = role("staff")
     for number in range(10):
         member = user(f"u{number}")
@@ -82,7 +53,7 @@ def test_the_same_member_twice_in_one_moment(at_once: Callable[..., list[Any]]) 
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_concurrently_deleted_member_is_in_no_role(at_once: Callable[..., list[Any]]) -> None:
+def test_a_concurrently_deleted_member_is_in_no_role() -> None:
     staff = role("staff")
     for number in range(15):
         member = user(f"u{number}")
@@ -95,7 +66,7 @@ def test_a_concurrently_deleted_member_is_in_no_role(at_once: Callable[..., list
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., list[Any]]) -> None:
+def test_a_role_that_is_deleted_meanwhile_has_no_members() -> None:
     for number in range(15):
         outer, inner = role(f"a{number}"), role(f"b{number}")
         added, deleted = at_once(
@@ -107,7 +78,7 @@ def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., 
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
+def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
     monkeypatch.setattr(transactions, "MAX_LOCK_WAIT_SECONDS", 0.05)

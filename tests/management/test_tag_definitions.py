@@ -20,8 +20,9 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors import tags
 from tenancy.services.tags import MAX_ALLOWED_VALUES
 from tests.harness.fingerprint import Fingerprint
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient
-from tests.management.warehouse_request_fixtures import at_once, call_as, refuse
+from tests.management.warehouse_request_fixtures import call_as, refuse
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)

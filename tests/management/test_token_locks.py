@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.db.transactions import write_transaction
@@ -20,6 +18,7 @@ from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, revoke_tokens_of, rotate_token
 from tenancy.services.users import create_service_account
+from tests.harness.threads import at_once
 from tests.token_fixtures import new_token
 
 pytestmark = [
@@ -35,19 +34,6 @@ TIMEOUT_SECONDS = 30
 def several_connections(access_tokens: None) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
-
-
-def all_at_once(*acts: Callable[[], Any]) -> list[Any]:
-    """Call functions concurrently, each on a connection of its own; return their results."""
-
-    def acting(act: Callable[[], Any]) -> Any:
-        try:
-            return act()
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return [future.result(TIMEOUT_SECONDS) for future in [pool.submit(acting, act) for act in acts]]
 
 
 def row_of(token: str) -> UUID:
@@ -75,7 +61,7 @@ def test_two_tokens_rotate_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(service, "_lock_user", lock_user_and_wait)
     monkeypatch.setattr(service, "_limits", bounds_at_leisure)
-    issued = all_at_once(
+    issued = at_once(
         lambda: rotate_token(actor=actors[0], token_id=row_of(tokens[1])),
         lambda: rotate_token(actor=actors[1], token_id=row_of(tokens[0])),
     )

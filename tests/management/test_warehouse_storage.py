@@ -21,8 +21,9 @@ from storage.secrets.stores import CredentialChanged, secret_store, stored_crede
 from storage.vending.delegation import FileAccess
 from storage.vending.vend import vend
 from tests.harness.fingerprint import Fingerprint
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient, Response
-from tests.management.warehouse_request_fixtures import KEY, S3, at_once, keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, ONELAKE
 from tests.storage.test_profiles_gcs import GCS

@@ -32,8 +32,9 @@ from storage.secrets.stores import (
 )
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.run_environment import RunEnvironment
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient
-from tests.management.warehouse_request_fixtures import KEY, S3, at_once, refuse, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, refuse, use_settings
 from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault
 from tests.parts.server import CatalogServer
 from tests.parts.vault import Vault

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Container, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Container, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.conf import settings
-from django.db import connections
 from pydantic import SecretStr
 
 from tenancy.actor import Actor, Identity
@@ -109,18 +106,3 @@ def reported(failure: Response, named: object) -> tuple[int, str, str]:
     error = failure.error
     assert str(named) in error["message"], error
     return failure.status, error["type"], error["message"].replace(str(named), "...")
-
-
-def at_once(*acts: Callable[[], Response]) -> list[Response]:
-    """Send requests concurrently, each from a thread of its own, and return their responses."""
-    start = threading.Barrier(len(acts))
-
-    def act(do: Callable[[], Response]) -> Response:
-        start.wait(30)
-        try:
-            return do()
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(act, acts))

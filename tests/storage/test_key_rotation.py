@@ -26,8 +26,9 @@ from storage.services.secret_maintenance import Rotation, rotate_encryption_key
 from tenancy.actor import INTERNAL
 from tests.harness.log_lines import log_lines
 from tests.harness.run_environment import RunEnvironment
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient
-from tests.management.warehouse_request_fixtures import KEY, S3, at_once, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, use_settings
 from tests.parts.server import ROOT, CatalogServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
