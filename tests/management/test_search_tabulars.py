@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tables import search as tabular_search
-from catalog.selectors.tables.search import similarity_of
+from catalog.selectors.tables.search import in_single_precision, trigrams_of
 from catalog.selectors.visible_pages import seal_page_token
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import write_page_token
@@ -71,6 +71,12 @@ def search(api: ApiClient, text: str, **more: Any) -> Any:
 
 def names(found: Any) -> list[str]:
     return [".".join([*each["namespace-name"], each["tabular-name"]]) for each in found["tabulars"]]
+
+
+def similarity_of(one: str, other: str) -> float:
+    """From 0, nothing in common, to 1, the same words."""
+    ours, theirs = trigrams_of(one), trigrams_of(other)
+    return in_single_precision(len(ours & theirs) / (len(ours | theirs) or 1))
 
 
 def expected(rows: list[Tabular], text: str) -> list[tuple[str, float]]:

@@ -210,13 +210,6 @@ def in_single_precision(similarity: float) -> float:
     return rounded
 
 
-def similarity_of(one: str, other: str) -> float:
-    """From 0, nothing in common, to 1, the same words."""
-    ours, theirs = trigrams_of(one), trigrams_of(other)
-    shared = len(ours & theirs)
-    return in_single_precision(shared / (len(ours | theirs) or 1))
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A search text with its filters. `namespace_id` limits the search to that namespace and those below it."""
