@@ -16,12 +16,12 @@ from tasks.models import Task
 from tenancy.authz.actions import Can
 from tenancy.models import Grant, Securable
 from tests.harness.fingerprint import Fingerprint
+from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient, Response, call
 from tests.management.warehouse_request_fixtures import (
     KEY,
     NO_ONE,
     S3,
-    at_once,
     call_as,
     forbid,
     keep_secrets,
