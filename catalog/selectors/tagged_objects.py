@@ -10,8 +10,7 @@ from django.db.models import FilteredRelation, Q
 from catalog.errors import no_such_column, no_such_object
 from catalog.iceberg.schemas import parse_schema
 from catalog.models import Tabular
-from catalog.selectors.tables.load import read_metadata_document
-from catalog.selectors.tables.metadata_cache import Version, metadata_of
+from catalog.selectors.tables.metadata_cache import Version, metadata_of, read_metadata_document
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
 from storage.errors import no_such_warehouse

@@ -11,7 +11,6 @@ from uuid import UUID
 from django.conf import settings
 
 from catalog.errors import no_such_namespace, no_such_tabular
-from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
@@ -25,7 +24,12 @@ from catalog.selectors.access.files import (
     read_storage,
     require_to_load,
 )
-from catalog.selectors.tables.metadata_cache import Version, metadata_cache
+from catalog.selectors.tables.metadata_cache import (
+    Version,
+    metadata_cache,
+    read_metadata_document,
+    read_metadata_file,
+)
 from catalog.selectors.visible_pages import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one, fetch_one_as
 from icekeeper.kernel.http.paging import Page
@@ -33,8 +37,7 @@ from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
-from storage.io.stores import store_for, verify_metadata_file
-from storage.models import WarehouseStorage
+from storage.io.stores import verify_metadata_file
 from storage.vending.delegation import FileAccess
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -170,16 +173,6 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     return LoadedTabular(tabular_id, row.metadata_location, document, files, rights)
 
 
-def read_metadata_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
-    """Return the bytes of a metadata file: `stored` from the database; if null, from the cache or the object store."""
-    if stored is not None:
-        return bytes(stored)
-    cached = metadata_cache.get(version)
-    if cached is not None:
-        return cached
-    return _read_file(storage, version.metadata_location)
-
-
 def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location: str) -> LoadedTabular:
     """Load the version of a table or view at the metadata `location`; if that file is deleted, the current version.
 
@@ -194,17 +187,12 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
         require_permission(actor, Can.GET_METADATA, Securable.Type(row.kind), tabular_id, missing=missing)
     if row.metadata_location != location:
         try:
-            return LoadedTabular(tabular_id, location, _read_file(storage, location))
+            return LoadedTabular(tabular_id, location, read_metadata_file(storage, location))
         except ObjectNotFound:
             if row.kind is None:
                 raise
     document = read_metadata_document(storage, Version(tabular_id, row.metadata_location), row.document)
     return LoadedTabular(tabular_id, row.metadata_location, document)
-
-
-def _read_file(storage: WarehouseStorage, location: str) -> bytes:
-    limit = settings.ICEKEEPER.metadata_file_limit
-    return decode(store_for(storage).get(location, limit=limit), limit=limit)
 
 
 def require_tabular_exists(

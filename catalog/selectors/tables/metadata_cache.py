@@ -1,4 +1,4 @@
-"""In-process cache of metadata documents, by table and metadata location.
+"""Metadata documents: their in-process cache, by table and metadata location, and reads through it.
 
 A metadata file is immutable while its table exists, so entries are never stale and nodes need no invalidation: the
 pointer in the database names the current one. The key needs the table's id, as a file can be edited and registered
@@ -17,8 +17,10 @@ from uuid import UUID
 from cachetools import LRUCache
 from django.conf import settings
 
-from catalog.iceberg.metadata_files import file_version
+from catalog.iceberg.metadata_files import decode, file_version
 from icekeeper.kernel.json.strict import read_stored_json
+from storage.io.stores import store_for
+from storage.models import WarehouseStorage
 
 ADDRESSES = 100_000
 """Maximum number of tables whose last seen version is cached."""
@@ -120,3 +122,19 @@ def metadata_of(version: Version, document: bytes) -> dict[str, Any]:
         parsed = read_stored_json(document)
         metadata_cache.put_parsed(version, parsed, document)
     return parsed
+
+
+def read_metadata_document(storage: WarehouseStorage, version: Version, stored: Any) -> bytes:
+    """Return the bytes of a metadata file: `stored` from the database; if null, from the cache or the object store."""
+    if stored is not None:
+        return bytes(stored)
+    cached = metadata_cache.get(version)
+    if cached is not None:
+        return cached
+    return read_metadata_file(storage, version.metadata_location)
+
+
+def read_metadata_file(storage: WarehouseStorage, location: str) -> bytes:
+    """Read a metadata file from the object store and decompress it. Raises `ObjectNotFound`, and as `decode`."""
+    limit = settings.ICEKEEPER.metadata_file_limit
+    return decode(store_for(storage).get(location, limit=limit), limit=limit)

@@ -11,8 +11,7 @@ from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import NAMED_TABULAR, STORAGE_COLUMNS, StorageRow, read_storage
-from catalog.selectors.tables.load import read_metadata_document
-from catalog.selectors.tables.metadata_cache import Version, metadata_cache
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache, read_metadata_document
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse

@@ -7,14 +7,13 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from catalog.errors import already_exists, no_such_tabular
-from catalog.iceberg.metadata_files import decode, metadata_folder
+from catalog.iceberg.metadata_files import metadata_folder
 from catalog.iceberg.validation import check_times, read_table_metadata, read_view_metadata
 from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tables.load import LoadedTabular
+from catalog.selectors.tables.metadata_cache import read_metadata_file
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import NO_OWNER, require_unreserved, require_valid_locations
@@ -25,7 +24,6 @@ from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.json.strict import read_json, write_json
 from icekeeper.kernel.names import require_name
-from storage.io.stores import store_for
 from storage.profiles.location import location_inside, new_location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -94,8 +92,7 @@ def read_registered(
     base = target.warehouse_location
     file = new_location_inside(metadata_location, base=base, storage_profile=target.storage.profile)
     require_unreserved(target, [file], owner=NO_OWNER if target.current is None else target.current.id)
-    limit = settings.ICEKEEPER.metadata_file_limit
-    found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
+    found = read_metadata_file(target.storage, str(metadata_location))
     document = read_json(found)
     metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
     check_times(metadata, now_ms())
