@@ -157,9 +157,9 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
     """Return the catalog's content by name, after checking that all parts of it agree."""
 
     def read() -> dict[str, Any]:
-        from catalog.selectors.tables import load, targets
+        from catalog.selectors.tables import load, metadata_cache, targets
 
-        for module in (load, targets):  # a new process has empty caches
+        for module in (load, targets, metadata_cache):  # a new process has empty caches
             monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
         found = {}
         for (space,) in catalog.get("/namespaces").json()["namespaces"]:

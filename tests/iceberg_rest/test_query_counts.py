@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog.selectors.tables import load, targets
+from catalog.selectors.tables import load, metadata_cache, targets
 from catalog.selectors.tables.metadata_cache import MetadataCache
 from catalog.services import metrics_reports
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
@@ -138,7 +138,7 @@ def of_generic_tables(generic: ApiClient) -> Operations:
 def test_counts_are_as_recorded(catalog: ApiClient, create_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table()
     cold = MetadataCache(max_bytes=1_000_000)
-    for module in (load, targets, metrics_reports):
+    for module in (load, targets, metadata_cache, metrics_reports):
         monkeypatch.setattr(module, "metadata_cache", cold)
     counted: dict[str, dict[str, int]] = {}
     for name, operate in operations(catalog, table).items():

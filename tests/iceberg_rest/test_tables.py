@@ -440,11 +440,10 @@ def test_overwrite_is_true_or_false(catalog: ApiClient, create_table: CreateTabl
 
 def clear_served_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clear the caches, as in a new process."""
-    from catalog.selectors.tables import load, targets
-    from catalog.selectors.tables.metadata_cache import MetadataCache
+    from catalog.selectors.tables import load, metadata_cache, targets
 
-    for module in (load, targets):
-        monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))
+    for module in (load, targets, metadata_cache):
+        monkeypatch.setattr(module, "metadata_cache", metadata_cache.MetadataCache(max_bytes=0))
 
 
 def test_version_4_is_for_warehouses_that_allow_it(

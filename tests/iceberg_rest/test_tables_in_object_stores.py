@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from catalog.models import Tabular
-from catalog.selectors.tables import load, targets
+from catalog.selectors.tables import load, metadata_cache, targets
 from catalog.selectors.tables.metadata_cache import MetadataCache
 from catalog.services import metrics_reports
 from storage.io.object_store import RemoteStore
@@ -221,7 +221,8 @@ def test_a_table_too_large_for_the_database_is_read_from_the_store(
     use_settings(monkeypatch, metadata_inline_limit=10)
     created = create(catalog)
     assert Tabular.objects.get().metadata_location == created["metadata-location"]
-    monkeypatch.setattr(load, "metadata_cache", MetadataCache(max_bytes=1_000_000))
+    for module in (load, metadata_cache):
+        monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
     with counting() as seen:
         assert catalog.get("/namespaces/ns/tables/t").json()["metadata"] == created["metadata"]
     assert seen["store.get"] == 1
@@ -266,7 +267,7 @@ def test_object_store_calls_are_minimal(
 ) -> None:
     table = create(through_recorder)
     cold = MetadataCache(max_bytes=1_000_000)
-    for module in (load, targets, metrics_reports):
+    for module in (load, targets, metadata_cache, metrics_reports):
         monkeypatch.setattr(module, "metadata_cache", cold)
     sent: dict[str, list[str]] = {}
     for name, operate in operations(through_recorder, table).items():
