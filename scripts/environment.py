@@ -41,7 +41,7 @@ def digest(requirements: Path) -> str:
 
 def is_usable() -> bool:
     """Return whether `.venv/` works and has the current version of Python."""
-    command = [PYTHON, "-c", "import sys; print('{}.{}'.format(*sys.version_info[:2]))"]
+    command: list[str | Path] = [PYTHON, "-c", "import sys; print('{}.{}'.format(*sys.version_info[:2]))"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -78,7 +78,7 @@ def install(requirements: list[Path]) -> None:
     """Install all files with one call of pip, so that their pins are resolved together; `LOG` gets its output."""
     names = ", ".join(file.name for file in requirements)
     print(f"Installing {names} into .venv (a few minutes the first time)", flush=True)
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+    command: list[str | Path] = [PYTHON, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", "--log", LOG]
     for file in requirements:
         command += ["-r", file]

@@ -105,7 +105,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", default=" ".join(DATABASES), help=f"names of {', '.join(DATABASES)} (default: all)")
     options, pytest_arguments = parser.parse_known_args(arguments)
     names = options.runs.split()
-    if unknown := set(names) - set(DATABASES) or not names:
+    unknown = set(names) - set(DATABASES)
+    if unknown or not names:
         parser.error(f"--runs takes names of {', '.join(DATABASES)}, not {unknown or 'none'}")
     # A run that is stopped from outside leaves no pytest behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

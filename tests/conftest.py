@@ -72,7 +72,7 @@ settings.READ_DATABASE = "default"
 
 # On a busy machine SQLite may take half a second to write the audit rows of a request, and an interrupted statement
 # breaks the transaction of the test.
-audit_collector.MAX_WAIT_SECONDS = 60.0  # type: ignore[misc]
+audit_collector.MAX_WAIT_SECONDS = 60.0
 
 # A new connection must not take three seconds either.
 health.CHECK_SECONDS = 60.0

@@ -305,6 +305,19 @@ def test_addresses_of_keys_that_are_none(address: Any, provider: IdentityProvide
     assert provider.asked == {DISCOVERY: 1}
 
 
+def noted_fetches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each later fetch adds its address."""
+    fetched: list[str] = []
+    get = Fetcher.get
+
+    def note(self: Fetcher, address: str) -> Any:
+        fetched.append(address)
+        return get(self, address)
+
+    monkeypatch.setattr(Fetcher, "get", note)
+    return fetched
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -316,14 +329,12 @@ def test_addresses_of_keys_that_are_none(address: Any, provider: IdentityProvide
 def test_keys_at_forbidden_addresses_are_not_fetched(
     address: str, provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched: list[str] = []
-    get, getaddrinfo = Fetcher.get, socket.getaddrinfo
+    fetched, getaddrinfo = noted_fetches(monkeypatch), socket.getaddrinfo
 
     def resolve(host: str, *more: Any, **named: Any) -> Any:
         return getaddrinfo("169.254.169.254" if host == "link-local.example" else host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(Fetcher, "get", lambda self, asked: fetched.append(asked) or get(self, asked))
     provider.published[DISCOVERY] = {"jwks_uri": address}
     assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
     assert fetched == [provider.address + DISCOVERY]
@@ -346,9 +357,8 @@ def test_keys_at_a_name_that_cannot_be_resolved_are_not_fetched(
     eager: None, provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name server fails the look-up of the check and resolves the name for the connection."""
-    fetched: list[str] = []
+    fetched, getaddrinfo = noted_fetches(monkeypatch), socket.getaddrinfo
     lookups: list[str] = []
-    get, getaddrinfo = Fetcher.get, socket.getaddrinfo
     keys_address = provider.address.replace("127.0.0.1", "keys.example") + KEYS
 
     def look_up(host: str, *more: Any, **named: Any) -> Any:
@@ -360,7 +370,6 @@ def test_keys_at_a_name_that_cannot_be_resolved_are_not_fetched(
         return getaddrinfo("127.0.0.1", *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(Fetcher, "get", lambda self, asked: fetched.append(asked) or get(self, asked))
     provider.published[DISCOVERY] = {"jwks_uri": keys_address}
     assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
     assert fetched == [provider.address + DISCOVERY]

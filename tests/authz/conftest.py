@@ -178,7 +178,7 @@ def good(response: Response) -> Response:
     return response
 
 
-VIEW = {
+VIEW: dict[str, Any] = {
     "schema": SCHEMA | {"schema-id": 0},
     "view-version": {
         "version-id": 1,

@@ -103,7 +103,7 @@ class Things:
     def public_id(self, kind: Securable.Type) -> str:
         own_id = self.refs[kind][1]
         if kind in {T.TABLE, T.VIEW, T.GENERIC_TABLE}:
-            own_id = Tabular.objects.get(pk=own_id).uuid  # type: ignore[misc]  # a UUID
+            own_id = Tabular.objects.get(pk=own_id).uuid
         return str(own_id)
 
     def client(self, name: str, *token_roles: str) -> CallerClient:

@@ -271,7 +271,8 @@ def test_more_namespaces_than_are_walked_at_once(refs: Refs, manage: Manage) -> 
         add_securable(T.NAMESPACE, own_id, parent=refs[T.WAREHOUSE])
         give("select", ObjectRef(T.NAMESPACE, own_id), user("ann"))
         wanted.add(str(own_id))
-    found, token, pages = [], "", 0
+    found, pages = list[str](), 0
+    token: str | None = ""
     while token is not None:
         response = manage("root").get(reached(refs[T.WAREHOUSE][1], f"{ANN}&pageSize=100&pageToken={token}"))
         found += [each["object"]["id"] for each in response.json()["objects"]]

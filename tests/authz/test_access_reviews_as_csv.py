@@ -58,12 +58,12 @@ def test_formulas_get_an_apostrophe(given: str | None, written: str) -> None:
     ],
 )  # fmt: skip
 def test_what_asks_for_csv(query: str, accept: str, is_csv: bool) -> None:
-    assert wants_csv(RequestFactory().get(f"/{query}", headers={"accept": accept})) is is_csv  # type: ignore[arg-type]
+    assert wants_csv(RequestFactory().get(f"/{query}", headers={"accept": accept})) is is_csv
 
 
 def test_no_other_format() -> None:
     with pytest.raises(BadRequest):
-        wants_csv(RequestFactory().get("/?format=CSV"))  # type: ignore[arg-type]
+        wants_csv(RequestFactory().get("/?format=CSV"))
 
 
 @pytest.mark.django_db

@@ -246,8 +246,8 @@ def test_existing_grants_are_not_granted_again_and_missing_ones_not_revoked(
     ):
         assert manager.post(f"{path}/assignments", body).refused(status, wire_type), body
         assert everything() == before
-    for body in ({}, {"writes": [], "deletes": []}, {"writes": []}):
-        assert manager.post(f"{path}/assignments", body).status == 204
+    for empty in ({}, {"writes": [], "deletes": []}, {"writes": []}):
+        assert manager.post(f"{path}/assignments", empty).status == 204
     assert everything() == before
     assert manager.post(f"{path}/assignments", {"writes": [absent], "deletes": [again]}).status == 204
     assert [each for each in assigned(manager, path) if each.get("user") == "oidc~dana"] == [absent]

@@ -98,7 +98,8 @@ def test_pages_continue_after_the_object_is_dropped(refs: Refs, chief: CallerCli
     for name in ("old", "new"):
         record(Event.ROLE_CREATED, actor=BOB, subject=row.uuid, named=name)
         record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
-    query, found, token = f"objectId={row.uuid}&pageSize=1", [], ""
+    query, found = f"objectId={row.uuid}&pageSize=1", list[str]()
+    token: str | None = ""
     while token is not None:
         page = chief.get(f"/audit?{query}&pageToken={token}").json()
         found += [each["event"] for each in page["records"]]

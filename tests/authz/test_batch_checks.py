@@ -225,14 +225,15 @@ def test_checks_for_oneself_cannot_distinguish_hidden_from_missing(
 ) -> None:
     results = ask("bob", *({"id": "x", "operation": each} for each in probes(table, elsewhere))).json()["results"]
     assert all(each == {"id": "x", "allowed": False} for each in results)
-    for kind, locations in {
+    kinds: dict[str, list[dict[str, Any]]] = {
         "warehouse": [{"warehouse-id": each} for each in (str(table.warehouse_id), str(elsewhere.pk), NO_ONE)],
         "namespace": [
             {"warehouse-id": str(table.warehouse_id), **each}
             for each in ({"namespace": ["ns"]}, {"namespace": ["x"]}, {"namespace-id": str(table.namespace_id)},
                          {"namespace-id": NO_ONE})
         ],
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for kind, locations in kinds.items():
         checks = [{"operation": {kind: {"action": {"action": "get_metadata"}, **location}}} for location in locations]
         assert reported(ask("bob", *checks)) == [False] * len(locations)
 
@@ -360,6 +361,7 @@ def test_a_thousand_checks_cost_as_many_statements_as_a_few(
     give("select", ObjectRef(T.NAMESPACE, table.namespace_id), user("ann"))
     give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), user("chief"))
     counted: dict[str, dict[str, int]] = {}
+    verdicts: list[bool] = []
     few = [many[0], many[300], many[600], many[900], many[998], many[999]]
     for name, asked in (("few", few), ("thousand", many)):
         for caller, identity in (("ann", None), ("chief", {"user": "oidc~ann"})):

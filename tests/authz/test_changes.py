@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from icekeeper.kernel.db.sql import fetch_one
 from tenancy.authz import permission_epoch as epoch_module
 from tenancy.authz import permissions
 from tenancy.authz.actions import Can
@@ -138,11 +139,11 @@ def test_nothing_is_watched_before_the_first_look_or_long_after_the_last(clock: 
 
 def test_a_look_counts_from_when_it_began(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The read time counts from before the query, because its result may miss later changes."""
-    one, ask = PermissionEpoch(), epoch_module.fetch_one
+    one, ask = PermissionEpoch(), fetch_one
 
     def slowly(*args: object) -> object:
         clock.now += MAX_AGE_SECONDS
-        return ask(*args)  # type: ignore[arg-type]
+        return ask(*args)
 
     monkeypatch.setattr(epoch_module, "fetch_one", slowly)
     one.poll()

@@ -72,8 +72,8 @@ class Lake:
     def quietly(self, statement: str, *values: object) -> None:
         """Change the database directly, without a notice to the servers."""
         if self.database.startswith("postgres"):
-            with psycopg.connect(self.database) as connection:
-                connection.execute(statement.replace("?", "%s"), values)
+            with psycopg.connect(self.database) as postgres:
+                postgres.execute(statement.replace("?", "%s"), values)
             return
         with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
             connection.execute(statement, values)

@@ -14,14 +14,16 @@ from django.db import connection, connections
 from catalog.identifiers import Identifier
 from catalog.services.namespaces.move import move_namespace
 from catalog.services.tables.drop import unregister_table
+from icekeeper.kernel.db.deletion import delete_rows_returning
+from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz import securables
 from tenancy.models import Grant, Securable, User
-from tenancy.models.securable import ObjectRef
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services import grants
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tests.authz.conftest import user
 from tests.authz.test_rights_revoked_concurrently import wait_until_one_waits
 from tests.authz.tree_fixtures import give
@@ -86,12 +88,12 @@ def test_a_drop_waits_for_a_grant_change(
 def test_a_grant_during_a_drop_is_not_found(
     client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, is_going, delete = client("root"), threading.Event(), securables.delete_rows_returning
+    root, is_going = client("root"), threading.Event()
 
     def hold(*args: Any, **more: Any) -> Any:
         is_going.set()
         wait_until_one_waits()
-        return delete(*args, **more)
+        return delete_rows_returning(*args, **more)
 
     monkeypatch.setattr(securables, "delete_rows_returning", hold)
     with ThreadPoolExecutor(2) as pool:
@@ -106,7 +108,7 @@ def test_a_grant_during_a_drop_is_not_found(
 def test_a_table_that_goes_while_its_namespace_moves(
     lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warehouse_id, has_moved, execute = Warehouse.objects.get().pk, threading.Event(), securables.execute
+    warehouse_id, has_moved = Warehouse.objects.get().pk, threading.Event()
 
     def hold(statement: str, params: Any) -> int:
         count = execute(statement, params)
@@ -136,7 +138,7 @@ def test_a_table_that_goes_while_its_namespace_moves(
 
 
 def assert_deleted(ref: ObjectRef) -> None:
-    own_id = securables.securable_id(*ref)
+    own_id = securable_id(*ref)
     assert not Securable.objects.filter(pk=own_id).exists()
     assert not Grant.objects.filter(securable_id=own_id).exists()
     check_trees()

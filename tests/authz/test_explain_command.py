@@ -109,7 +109,7 @@ def test_owners_of_roles_and_two_grants_that_are_needed_together(things: Things)
 def test_each_type_by_name_and_by_id(things: Things) -> None:
     another_user("oidc~ada")
     lake = things.warehouse
-    ways = {
+    ways: dict[T, list[tuple[str, ...]]] = {
         T.SERVER: [()],
         T.PROJECT: [(), ("default project",), (str(things.refs[T.PROJECT][1]),)],
         T.WAREHOUSE: [(lake.name.upper(),), (str(lake.pk),)],

@@ -157,11 +157,11 @@ def test_hidden_objects_cost_and_report_the_same_as_missing_ones(things: Things,
             )
         )
         assert hidden == missing
-    actions = CallerClient("/management/v1", "stranger")
-    path = "role" if kind is T.ROLE else "tag-definition"
-    own = actions.get(f"/{path}/{things.public_id(kind)}/actions").error
-    assert (own["code"], own["type"]) == (hidden.status, hidden.wire_type) == (404, MISSING[kind])
-    assert own["message"].replace(things.public_id(kind), "X") == hidden.message
+        actions = CallerClient("/management/v1", "stranger")
+        path = "role" if kind is T.ROLE else "tag-definition"
+        own = actions.get(f"/{path}/{things.public_id(kind)}/actions").error
+        assert (own["code"], own["type"]) == (hidden.status, hidden.wire_type) == (404, MISSING[kind])
+        assert own["message"].replace(things.public_id(kind), "X") == hidden.message
     response = root.post("/explain", asked(kind, "update", by_id(things, kind), STRANGER))
     assert (response.status, response.json()["allowed"]) == (200, False)
 

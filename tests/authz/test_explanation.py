@@ -258,13 +258,13 @@ def test_managed_access_takes_the_owner_below_out_of_the_chain(tree: dict[str, O
 
 def test_ids_of_projects_that_differ_by_case_are_two(tree: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     server = tree["server"]
-    wanted, other = [], []
-    for project_id, found in (("data", wanted), ("DATA", other)):
+    wanted, other = list[ObjectRef](), list[ObjectRef]()
+    for project_id, warehouses in (("data", wanted), ("DATA", other)):
         Project.objects.create(id=project_id, name=project_id, name_key=f"key of {project_id}")
         add_securable(T.PROJECT, project_id, parent=server)
         warehouse_id = new_id()
         add_securable(T.WAREHOUSE, warehouse_id, parent=ObjectRef(T.PROJECT, project_id))
-        found.append(ObjectRef(T.WAREHOUSE, warehouse_id))
+        warehouses.append(ObjectRef(T.WAREHOUSE, warehouse_id))
     give("select", other[0], ALICE)
     assert not explain(ALICE, Can.GET_METADATA, ObjectRef(T.PROJECT, "data")).is_allowed
     found = explain(ALICE, Can.GET_METADATA, ObjectRef(T.PROJECT, "DATA"))

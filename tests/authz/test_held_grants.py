@@ -57,7 +57,7 @@ def role(warehouse: Warehouse) -> ObjectRef:
 
 def test_grants_are_listed_in_order_and_nothing_else(ref: ObjectRef, role: ObjectRef) -> None:
     anna, bert = users("anna", "bert")
-    team = Grantee(role_id=role[1])  # type: ignore[arg-type]
+    team = Grantee(role_id=role[1])
     give(ref, GrantSpec("select", bert), GrantSpec("ownership", anna, LATER), GrantSpec("describe", team))
     give(ObjectRef(Securable.Type.PROJECT, get_project(None).pk), GrantSpec("project_admin", anna))
     found, token = list_grants_on(ref=ref, wanted=ALL, page=EVERYTHING)
@@ -97,7 +97,7 @@ def test_members_of_a_role_are_its_assignees_among_its_owners(role: ObjectRef) -
 
 def test_a_listing_is_narrowed_to_privileges_and_to_one_grantee(ref: ObjectRef, role: ObjectRef) -> None:
     anna, bert = users("anna", "bert")
-    team = Grantee(role_id=role[1])  # type: ignore[arg-type]
+    team = Grantee(role_id=role[1])
     give(ref, GrantSpec("select", anna), GrantSpec("create", anna))
     give(ref, GrantSpec("select", bert), GrantSpec("select", team))
     give(role, GrantSpec("assignee", anna), GrantSpec("ownership", bert))

@@ -53,8 +53,8 @@ TABLE_CALLS: dict[str, Call] = {
         {"table-changes": [{"identifier": {"namespace": ["closed"], "name": name}, **CREATE}]},
     ),
 }
-CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
-REPORT = {
+CREATE: dict[str, Any] = {"requirements": [{"type": "assert-create"}], "updates": []}
+REPORT: dict[str, Any] = {
     "report-type": "commit-report", "table-name": "t", "snapshot-id": 1, "sequence-number": 1, "operation": "append",
     "metrics": {},
 }  # fmt: skip

@@ -41,7 +41,8 @@ def names(response_of: CallerClient, target: str, member: str = "identifiers") -
 
 def pages(client: CallerClient, target: str, size: int, member: str = "identifiers") -> list[int]:
     """Return the number of items on each page."""
-    lengths, token = [], ""
+    lengths: list[int] = []
+    token: str | None = ""
     while token is not None:
         response = good(client.get(f"{target}?pageSize={size}&pageToken={token}")).json()
         lengths.append(len(response[member]))
@@ -128,7 +129,7 @@ def counts_at(caller: CallerClient, warehouse: Warehouse, query: str = "") -> li
     extensions = {"x-icekeeper-extensions": "true"}
     shown = good(management.get(f"/statistics{query}", **extensions)).json()["stats"]
     kinds = ("tables", "views", "generic-tables")
-    return [tuple(each[f"number-of-{kind}"] for kind in kinds) for each in shown]  # type: ignore[misc]
+    return [tuple(each[f"number-of-{kind}"] for kind in kinds) for each in shown]
 
 
 def test_statistics_count_what_the_caller_sees(
@@ -167,8 +168,9 @@ def test_what_statistics_cost_does_not_depend_on_what_there_is(
         for number in range(1 + 9 * rounds):
             name = f"n{rounds}{number}"
             good(root.post("/namespaces", {"namespace": [name]}))
-            for table in ("a", "b"):
-                created = good(root.post(f"/namespaces/{name}/tables", {"name": table, "schema": SCHEMA}))
+            _, created = [
+                good(root.post(f"/namespaces/{name}/tables", {"name": table, "schema": SCHEMA})) for table in ("a", "b")
+            ]
             give("describe", _table(created.json()["metadata"]["table-uuid"]), user("alice"))
         with counting() as seen:
             assert counts_at(alice, warehouse) == [(2 + 10 * rounds, 0, 0)]
@@ -224,12 +226,14 @@ def test_one_warehouse_of_many_costs_two_questions(
     manage: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, storage_root: Path
 ) -> None:
     alice = manage("alice")
-    for number in range(20):
-        created = create_warehouse(
+    *_, last = [
+        create_warehouse(
             actor=INTERNAL, project=get_project(None), name=f"w{number}",
             storage_profile={"type": "local", "path": str(storage_root / f"w{number}")},
-        )  # fmt: skip
-    give("describe", ObjectRef(Securable.Type.WAREHOUSE, created.pk), user("alice"))
+        )
+        for number in range(20)
+    ]  # fmt: skip
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, last.pk), user("alice"))
     alice.get("/whoami")
     with counting() as counted:
         response = good(alice.get("/warehouse?pageSize=1&pageToken=")).json()
@@ -254,7 +258,8 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     monkeypatch.setattr(visible_pages, "MAX_SCANNED", 4)
     for module in (deleted, search):
         monkeypatch.setattr(module, "BATCH_SIZE", 2)
-    at, token, lengths = manage("alice"), "", list[int]()
+    at, lengths = manage("alice"), list[int]()
+    token: str | None = ""
     while token is not None:
         base = f"/warehouse/{warehouse.pk}"
         query = f"?pageSize=5&pageToken={token}"

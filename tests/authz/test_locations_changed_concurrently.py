@@ -53,8 +53,9 @@ def meanwhile(change: Callable[[], object]) -> Iterator[None]:
     assert not left
 
 
-def manage_access(location: ObjectRef, *, is_managed: bool = True) -> None:
-    set_managed_access(actor=INTERNAL, ref=location, is_managed=is_managed, missing=NotFound("no"))
+def manage_access(*locations: ObjectRef, is_managed: bool = True) -> None:
+    for location in locations:
+        set_managed_access(actor=INTERNAL, ref=location, is_managed=is_managed, missing=NotFound("no"))
 
 
 # --- what a rename gains -------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def test_a_rename_gains_nothing_by_what_others_change_meanwhile(
     "change",
     [
         lambda lake: give("manage_grants", lake["open"], BOB),
-        lambda lake: (manage_access(lake["closed"]), manage_access(lake["open"])),
+        lambda lake: manage_access(lake["closed"], lake["open"]),
         lambda lake: manage_access(lake["closed.deep"]),
     ],
 )

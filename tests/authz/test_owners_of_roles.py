@@ -13,14 +13,14 @@ from django.conf import settings
 
 from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.errors.types import NotFound
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.authn.requests import UnknownAssumedRole
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleNotFoundInProject
-from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantRoleNotInProject, GrantSpec, apply_grants
 from tenancy.services.role_members import Members, RoleMembershipCycle, RoleMembershipDepthExceeded, add_role_members
 from tenancy.services.roles import create_role
 from tests.authz.conftest import user

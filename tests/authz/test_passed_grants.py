@@ -15,7 +15,7 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
@@ -24,7 +24,7 @@ from tenancy.authz.permissions import GrantActionForbidden
 from tenancy.models import Grant, RoleMember, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services import grants as service
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role
 from tests.harness.fingerprint import Fingerprint
@@ -163,7 +163,7 @@ def test_an_end_that_comes_meanwhile_counts(here: dict[str, ObjectRef], monkeypa
     def lock_later(*args: object) -> object:
         monkeypatch.setattr(service, "_lock", lock)
         put("select", table, BOB, in_hours(1))
-        return lock(*args)  # type: ignore[arg-type]
+        return lock(*args)
 
     monkeypatch.setattr(service, "_lock", lock_later)
     with pytest.raises(GrantActionForbidden):

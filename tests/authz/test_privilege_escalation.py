@@ -12,16 +12,14 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import is_allowed
+from tenancy.authz.permissions import GrantActionForbidden, is_allowed
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.administrators import LastAdministrator
 from tenancy.services.grants import (
     Difference,
-    GrantActionForbidden,
-    Grantee,
     GrantExpired,
     GrantRoleNotInProject,
     GrantSpec,

@@ -20,15 +20,15 @@ from catalog.services.tables.drop import retire
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.authz.permissions import ProjectActionForbidden
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services import grants
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
 from tests.authz.conftest import VIEW, user
@@ -115,7 +115,7 @@ IN_MANAGEMENT: dict[str, Act] = {
         f"/warehouse/{Warehouse.objects.get().pk}/rename", {"new-name": "other"}
     ),
 }
-_ALICE = {"type": "user", "id": ALICE.user_id}
+_ALICE: dict[str, Any] = {"type": "user", "id": ALICE.user_id}
 
 
 def _role() -> str:
@@ -242,10 +242,10 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
         pytest.skip("the PostgreSQL run has this: on SQLite nothing waits between the check and the write")
     give("modify", lake["open"], ALICE)
     alice, root, table = client("alice"), client("root"), Tabular.objects.get(pk=lake["open.b"][1])
-    is_renamed, may_go, changed = threading.Event(), threading.Event(), rename.bump_permission_epoch
+    is_renamed, may_go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        changed()
+        bump_permission_epoch()
         is_renamed.set()
         assert may_go.wait(30)
 

@@ -129,7 +129,7 @@ def test_an_account_that_is_being_appointed(
     require_grantees = grants._require_grantees_in_project
 
     def held(*args: object) -> None:
-        require_grantees(*args)  # type: ignore[arg-type]
+        require_grantees(*args)
         is_locked.set()
         never.wait(0.5)  # so that the token would be created in between, if it could be
 

@@ -105,7 +105,7 @@ def test_a_page_keeps_its_order(tree: dict[str, ObjectRef]) -> None:
 def test_a_page_keeps_its_joins(tree: dict[str, ObjectRef], django_assert_num_queries: Any) -> None:
     role("reader")
     give("describe", tree["project"], ALICE)
-    rows = list(Role.objects.select_related("project")[:5].visible_to(ALICE))  # type: ignore[attr-defined]
+    rows = list(Role.objects.select_related("project")[:5].visible_to(ALICE))
     with django_assert_num_queries(0):
         assert [row.project.pk for row in rows] == [tree["project"].id]
 
@@ -145,5 +145,5 @@ def test_everything_is_visible_while_everything_is_allowed(
     for model in (Project, Role, Warehouse, User, Grant, RoleMember, Securable):
         rows = model.objects.all()
         for actor in (ALICE, ANONYMOUS, INTERNAL):
-            assert set(rows.visible_to(actor)) == set(rows), (model, actor)  # type: ignore[attr-defined]
-        assert list(rows.visible_to(replace(ALICE, is_blocked=True))) == [], model  # type: ignore[attr-defined]
+            assert set(rows.visible_to(actor)) == set(rows), (model, actor)
+        assert list(rows.visible_to(replace(ALICE, is_blocked=True))) == [], model

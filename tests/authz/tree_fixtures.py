@@ -6,12 +6,12 @@ from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.securables import add_securable
 from tenancy.models import Role, RoleMember, Securable, Server, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
 
 T = Securable.Type
 SHAPE = (

@@ -15,7 +15,7 @@ def lost() -> OperationalError:
         cause = psycopg.OperationalError("server closed the connection unexpectedly")
     else:
         cause = sqlite3.OperationalError("disk I/O error")
-        cause.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[attr-defined]
+        cause.sqlite_errorcode = sqlite3.SQLITE_IOERR
     error = OperationalError(str(cause))
     error.__cause__ = cause
     return error

@@ -496,8 +496,8 @@ def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: 
         for file in ("data/x.parquet", "metadata/left"):  # the next process has the same work
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text("x")
-        for file in folder.rglob("*.metadata.json"):
-            file.unlink()
+        for metadata_file in folder.rglob("*.metadata.json"):
+            metadata_file.unlink()
         return next_worker()
 
     def check(_: int) -> bool:
@@ -579,7 +579,7 @@ def test_rename_to_another_namespace(catalog: ApiClient, create_table: Any, stat
 
     def check(_: int) -> bool:
         found = state()
-        (_, old), (__, new) = names
+        [old, new] = [name for _, name in names]
         assert found in ({old: created}, {new: created})
         row = Tabular.objects.select_related("namespace").get()
         assert (row.namespace.path, row.name) in names

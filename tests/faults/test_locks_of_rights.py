@@ -14,12 +14,12 @@ import pytest
 from django.db import connection, connections
 
 from icekeeper.kernel.errors.types import NotFound
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.models import Grant, Project, Role, Securable, Server, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services import grants, projects, role_members, roles, users
 from tenancy.services.administrators import LastAdministrator, administrated_among
-from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantRoleNotInProject, GrantSpec, apply_grants
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role

@@ -25,11 +25,11 @@ from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tasks.leases import Lease, LeaseLost, lease_task
 from tasks.models import Task
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services import grants
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA
 from tests.harness.tree_invariants import check_trees
 from tests.harness.wsgi_client import ApiClient, Response

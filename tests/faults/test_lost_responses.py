@@ -29,7 +29,7 @@ def lose_the_response(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             commit()
             raise lost()
 
-        commit = connection._commit
+        commit: Callable[[], None] = connection._commit  # type: ignore[attr-defined]  # of `connections`
         monkeypatch.setattr(connection, "_commit", commit_and_lose)
 
     return arm
@@ -96,7 +96,8 @@ def test_a_commit_that_gets_no_connection_was_certainly_not_done(
     """The pool is exhausted after the file was written: nothing was sent, and the file is deleted again."""
     created = create_table()
     written = files()
-    put, held, pool = LocalStore.put_new, [], connection.pool
+    put, held = LocalStore.put_new, list[Any]()
+    pool: Any = connection.pool  # type: ignore[attr-defined]  # of PostgreSQL
 
     def put_and_hold_all(*args: Any) -> None:
         put(*args)

@@ -13,6 +13,7 @@ from typing import Final
 
 import schemathesis
 import yaml
+from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation, BaseSchema
 
 from icekeeper.kernel.errors.types import CatalogError
@@ -36,7 +37,11 @@ def load(name: str) -> BaseSchema:
 
 @cache
 def operations(name: str) -> list[APIOperation]:
-    return [result.ok() for result in load(name).get_all_operations()]
+    found = []
+    for result in load(name).get_all_operations():
+        assert isinstance(result, Ok), result
+        found.append(result.ok())
+    return found
 
 
 # --- error responses in our own documents

@@ -121,7 +121,11 @@ def running(*keys: PrivateKey) -> Iterator[IdentityProvider]:
 
 def hangs(provider: IdentityProvider) -> Misbehaviour:
     """Accept the request and send nothing until the provider stops."""
-    return lambda _handler: provider.stopping.wait() and None
+
+    def hang(_handler: BaseHTTPRequestHandler) -> None:
+        provider.stopping.wait()
+
+    return hang
 
 
 def trickles_head(provider: IdentityProvider) -> Misbehaviour:

@@ -31,5 +31,5 @@ def refuse_other_networks() -> None:
         _check(address)
         return connect_ex(self, address)
 
-    socket.socket.connect = guarded_connect  # type: ignore[method-assign]
-    socket.socket.connect_ex = guarded_connect_ex  # type: ignore[method-assign]
+    socket.socket.connect = guarded_connect  # type: ignore[assignment, method-assign]
+    socket.socket.connect_ex = guarded_connect_ex  # type: ignore[assignment, method-assign]

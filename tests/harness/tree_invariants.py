@@ -26,7 +26,7 @@ def check_trees() -> None:
     securables = {row.pk: row for row in Securable.objects.all()}
     located = {"namespace", *Tabular.Kind.values}
     assert {pk: row.parent_id for pk, row in securables.items() if row.type in located} == above
-    for pk, row in securables.items():
-        path = securables[row.parent_id].path if row.parent_id else ""
-        assert row.path == f"{path}{pk}/"
+    for pk, securable in securables.items():
+        path = securables[securable.parent_id].path if securable.parent_id else ""
+        assert securable.path == f"{path}{pk}/"
     assert all(path == securables[pk].path for pk, path in Grant.objects.values_list("securable_id", "path"))

@@ -197,7 +197,7 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
         if len(naps) == 3:
             purge.purge(lease, lambda: None)
 
-    monkeypatch.setattr(purge.time, "sleep", nap)
+    monkeypatch.setattr(time, "sleep", nap)
     assert create().status == 200
     assert len(naps) == 3
 

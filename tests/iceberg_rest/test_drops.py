@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.selectors.tables.targets import find_target
 from catalog.services.locations.purge import purge
 from catalog.services.tables import drop
 from catalog.services.tables.drop import expire_tabular
@@ -149,7 +150,7 @@ def test_the_rules_count_as_they_are_when_it_is_done(
     catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_table()
-    find = drop.find_target
+    find = find_target
 
     def change_after_the_look(**arguments: Any) -> Any:
         found = find(**arguments)
@@ -284,7 +285,7 @@ def test_a_purge_reserves_and_deletes_every_location_of_the_table(
     create_table("neighbour", location=f"file://{neighbour}")
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     task = Task.objects.get()
-    held = LocationClaim.objects.values_list("tabular_id", "task_id", "location")
+    held: list[tuple[Any, ...]] = list(LocationClaim.objects.values_list("tabular_id", "task_id", "location"))
     assert sorted(held) == sorted((None, task.pk, f"file://{folder}") for folder in wandered)
     assert task.payload["tabular_location"] == f"file://{wandered[1]}"
     assert sorted(task.payload["former_locations"]) == sorted(f"file://{wandered[each]}" for each in (0, 2))

@@ -97,7 +97,7 @@ BAD_SCHEMAS = {
     "an id that is a float": schema(column(1.0)),
     "an id that is true": schema(column(True)),
     "the same name twice": schema(column(1), column(2)),
-    "a name that is none": schema(column(1, None)),  # type: ignore[arg-type]
+    "a name that is none": schema(column(1, None)),
     "an identifier that is no column": schema(column(1), **{"identifier-field-ids": [7]}),
     "an identifier that may be null": schema(column(1), **{"identifier-field-ids": [1]}),
     "more columns than may be": wide(50_001),

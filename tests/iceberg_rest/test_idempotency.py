@@ -13,6 +13,7 @@ from django.conf import settings
 from catalog.api import tables
 from catalog.models import IdempotencyRecord, Namespace, Tabular
 from catalog.services import idempotency
+from catalog.services.commit.service import commit_table
 from catalog.services.idempotency import delete_expired_idempotency_records
 from catalog.services.tables import create as creation
 from icekeeper.conf.environment import SettingsError, read_settings
@@ -218,7 +219,7 @@ def test_contention_is_not_reported_when_an_equal_request_was_faster(
 ) -> None:
     """For "certainly not committed" a client would append a second time."""
     create_table()
-    commit = tables.commit_table
+    commit = commit_table
 
     def slow(*_: Any, **__: Any) -> Any:
         monkeypatch.setattr(tables, "commit_table", commit)

@@ -161,8 +161,7 @@ def test_old_metadata_files_are_deleted_if_the_table_enables_it(
     catalog: ApiClient, create_table: CreateTable, files: Files
 ) -> None:
     create_table(properties={KEPT: "2", DELETE: "true"})
-    for number in range(5):
-        last = commit_properties(catalog, {"n": str(number)}).json()
+    *_, last = [commit_properties(catalog, {"n": str(number)}).json() for number in range(5)]
     log = [entry["metadata-file"] for entry in last["metadata"]["metadata-log"]]
     assert len(log) == 2
     kept = {path_of(location).name for location in (*log, last["metadata-location"])}
@@ -171,8 +170,7 @@ def test_old_metadata_files_are_deleted_if_the_table_enables_it(
 
 def test_old_metadata_files_stay_otherwise(catalog: ApiClient, create_table: CreateTable, files: Files) -> None:
     create_table(properties={KEPT: "1"})
-    for number in range(3):
-        last = commit_properties(catalog, {"n": str(number)}).json()
+    *_, last = [commit_properties(catalog, {"n": str(number)}).json() for number in range(3)]
     assert len(last["metadata"]["metadata-log"]) == 1
     assert len(files()) == 4
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import IdempotencyRecord, LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
@@ -147,7 +148,7 @@ def test_soft_deleted_tables_are_purged_too(tree: ApiClient, soft_delete: int, d
     assert do_tasks() == 6
 
 
-PROTECTED = {
+PROTECTED: dict[str, Callable[[], QuerySet[Any]]] = {
     "NamespaceProtected": lambda: Namespace.objects.filter(path="a"),
     "ChildNamespaceProtected": lambda: Namespace.objects.filter(path="a\x1fb\x1fc"),
     "ChildTabularProtected": lambda: Tabular.objects.filter(kind="generic-table"),

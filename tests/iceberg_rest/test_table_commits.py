@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.models import Snapshot, Tabular
+from icekeeper.kernel import request_context
 from storage.models import Warehouse
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA, snapshot
@@ -213,7 +214,6 @@ def test_a_replaced_snapshot_is_projected_again(catalog: ApiClient, create_table
 def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
     catalog: ApiClient, create_table: CreateTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from catalog.services.commit import service
     from icekeeper.kernel.errors.types import RequestTimeout
 
     created = create_table()
@@ -224,7 +224,7 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
         if next(looks) == 2:
             raise RequestTimeout("out of time")
 
-    monkeypatch.setattr(service.request_context, "remaining_seconds", remaining)
+    monkeypatch.setattr(request_context, "remaining_seconds", remaining)
     updates = [{"action": "set-properties", "updates": {f"k{number}": "v"}} for number in range(5)]
     response = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     monkeypatch.undo()

@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 
 from catalog.models import Tabular, TabularMetadata
+from catalog.selectors.tables.targets import find_target
 from storage.models import Warehouse
 from tasks.models import Task
 from tenancy.models import Securable
@@ -401,7 +402,7 @@ def test_a_drop_does_not_follow_a_rename(
     from catalog.services.tables import drop
 
     create_table("a")
-    found = drop.find_target
+    found = find_target
 
     def found_then_renamed(**options: Any) -> Any:
         target = found(**options)

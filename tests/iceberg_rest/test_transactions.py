@@ -11,6 +11,7 @@ from django.db import IntegrityError
 
 from catalog.models import LocationClaim, Tabular
 from catalog.services.commit import revisions, service
+from catalog.services.commit.revisions import write_revisions
 from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.wsgi_client import ApiClient, Response
@@ -153,7 +154,7 @@ def test_a_table_that_changed_meanwhile_is_checked_again(
     """Another client commits to `b` after the transaction has read it: `a` must not change before `b` can."""
     create_table("a")
     create_table("b")
-    write, times = service.write_revisions, []
+    write, times = write_revisions, []
 
     def interrupted(*args: Any, **options: Any) -> bool:
         if not times:
@@ -250,7 +251,7 @@ def test_a_table_with_requirements_only_is_locked_at_the_commit(
         create_table(name)
     held = {"type": "assert-current-schema-id", "current-schema-id": 0}
     only_asserted = {"identifier": named("b"), "requirements": [held], "updates": []}
-    write = service.write_revisions
+    write = write_revisions
 
     def overtaken(*args: Any, **options: Any) -> bool:
         monkeypatch.setattr(service, "write_revisions", write)

@@ -82,7 +82,8 @@ def test_the_newest_rows_are_first(seven: list[str]) -> None:
 
 
 def test_pages_follow_each_other(seven: list[str]) -> None:
-    found, token, pages = [], "", 0
+    found, pages = list[str](), 0
+    token: str | None = ""
     while token is not None:
         page = api.get(f"?event=role.created&pageSize=3&pageToken={token}").json()
         found += [row["object-id"] for row in page["records"]]
@@ -93,7 +94,8 @@ def test_pages_follow_each_other(seven: list[str]) -> None:
 
 def test_rows_of_the_same_time_are_listed_once(seven: list[str]) -> None:
     AuditRecord.objects.filter(event="role.created").update(at=T0)
-    found, token = [], ""
+    found: list[str] = []
+    token: str | None = ""
     while token is not None:
         page = api.get(f"?event=role.created&pageSize=2&pageToken={token}").json()
         found += [row["id"] for row in page["records"]]

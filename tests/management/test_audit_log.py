@@ -138,6 +138,7 @@ def test_users(alice: TokenClient, reported: Reported) -> None:
     bob = {"id": "oidc~bob", "name": "Bob", "user-type": "human", "email": "bob@example.com"}
     again = {"name": "Bob the Second", "user-type": "human"}
     client = CallerClient("/management/v1", alice.token)
+    line: dict[str, Any] = {}
     for act, message in (
         (lambda: client.post("/user", bob), "user.created"),
         (lambda: client.post("/user", {**bob, "update-if-exists": True}), "user.updated"),
@@ -199,6 +200,7 @@ def test_roles_and_their_members(bootstrapped: None, reported: Reported) -> None
 
 
 def test_projects(bootstrapped: None, reported: Reported) -> None:
+    line: dict[str, Any] = {}
     for act, message in (
         (lambda: api.post("/project", {"project-name": "Lab", "project-id": "lab"}), "project.created"),
         (lambda: api.post("/project/lab/rename", {"new-name": "Laboratory"}), "project.renamed"),
@@ -219,7 +221,7 @@ def test_warehouses(bootstrapped: None, reported: Reported, monkeypatch: pytest.
     own = f"/warehouse/{ids[0]}"
     soft = {"type": "soft", "expiration-seconds": 5}
     elsewhere = {**S3, "endpoint": "https://s3.example.com"}
-    for change, body, expected in (
+    changes: list[tuple[str, dict[str, Any] | None, dict[str, Any]]] = [
         ("rename", {"new-name": "other"}, {"name": "other"}),
         ("deactivate", None, {"status": "inactive"}),
         ("activate", None, {"status": "active"}),
@@ -233,8 +235,9 @@ def test_warehouses(bootstrapped: None, reported: Reported, monkeypatch: pytest.
             {"credential_type": "access-key", "storage_profile": ["endpoint"]},
         ),
         ("storage-credential", {}, {"credential_type": None, "storage_profile": []}),
-    ):
-        line = the_one(reported(lambda change=change, body=body: good(api.post(f"{own}/{change}", body))))
+    ]
+    for change, sent, expected in changes:
+        line = the_one(reported(lambda change=change, sent=sent: good(api.post(f"{own}/{change}", sent))))
         assert (line["message"], line["id"], line["changed"]) == ("warehouse.updated", ids[0], expected), change
         assert "a-secret" not in str(line)
     assert reported(lambda: good(api.post(f"{own}/rename", {"new-name": "other"}))) == [], "nothing was changed"

@@ -74,13 +74,14 @@ def test_a_server_seals_while_it_serves_and_streams_its_export(server: CatalogSe
     with requests.Session() as session:
         for number in range(ROLES):
             assert session.post(role, json={"name": f"r{number}"}, headers=admin, timeout=30).status_code == 201
-    query, rows = "/audit/export?event=role.created&limit=10000", []
+    query = "/audit/export?event=role.created&limit=10000"
+    response = get(server, query, admin)
     for _ in range(600):
-        response = get(server, query, admin)
-        rows = [json.loads(line) for line in response.text.splitlines()]
-        if len(rows) == ROLES:
+        if len(response.text.splitlines()) == ROLES:
             break
         time.sleep(0.1)
+        response = get(server, query, admin)
+    rows = [json.loads(line) for line in response.text.splitlines()]
     assert len({row["object-id"] for row in rows}) == ROLES, "some rows are not sealed yet"
     assert (response.status_code, response.headers["Transfer-Encoding"]) == (200, "chunked")
     positions = [row["position"] for row in rows]

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
-from django.db import DatabaseError, OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection, connections
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
@@ -115,7 +115,7 @@ def test_deferred_denials_are_written_when_the_server_stops(
     refused_as_missing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collecting, "PeriodicThread", Mock())  # it would wait for the test's transaction
-    monkeypatch.setattr(collecting.connections, "close_all", lambda: None)  # the connection belongs to the test
+    monkeypatch.setattr(connections, "close_all", lambda: None)  # the connection belongs to the test
     stop = collecting.start_flushing()
     refused_as_missing(2)
     assert rows(event="access.denied") == []

@@ -16,6 +16,7 @@ import requests
 from django.conf import settings
 from django.db import connections
 
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor, AuthenticationFailed, Identity, InvalidUserId
 from tenancy.authn import requests as authn_requests
@@ -361,7 +362,7 @@ def bootstrap_in_thread(user_id: str) -> CatalogError | None:
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_the_slower_concurrent_request_gets_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     enters = threading.Event()
-    begin = module.write_transaction
+    begin = write_transaction
 
     def note() -> Any:
         enters.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -292,7 +292,7 @@ def test_declarations_that_conflict_with_the_catalog_change_nothing(
 
 
 def entry(kind: str, **members: Any) -> dict[str, Any]:
-    good = {
+    good: dict[str, dict[str, Any]] = {
         "administrators": {"user-id": "oidc~a"},
         "projects": {"project-id": "p", "project-name": "P"},
         "warehouses": {"warehouse-name": "w", "storage-profile": {"type": "local", "path": "/x"}},
@@ -472,10 +472,10 @@ def test_standard_input(full: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def received(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The credentials that would be stored; local warehouses have none."""
     credentials: list[Any] = []
-    create = plan_module.create_warehouse
+    create = create_warehouse
 
     def note(**arguments: Any) -> Warehouse:
         credentials.append(arguments.pop("storage_credential"))
@@ -595,7 +595,7 @@ def test_another_run_that_was_faster_is_met_by_another_plan(
     full: Any, declared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location = declared(full)
-    create = plan_module.create_warehouse
+    create = create_warehouse
 
     def faster(**arguments: Any) -> Warehouse:
         monkeypatch.setattr(plan_module, "create_warehouse", create)

@@ -202,7 +202,7 @@ def test_the_creator_of_a_project_is_its_admin(bootstrapped: None, monkeypatch: 
     assert not Grant.objects.exists()
     call_as(monkeypatch, "oidc~alice")
     one, other = (build(name).json()["project-id"] for name in ("one", "other"))
-    granted = Grant.objects.values_list("securable_id", "user_id", "role_id", "privilege")
+    granted: list[tuple[Any, ...]] = list(Grant.objects.values_list("securable_id", "user_id", "role_id", "privilege"))
     assert sorted(granted) == sorted((f"project:{each}", "oidc~alice", None, "project_admin") for each in (one, other))
     user = User.objects.get()
     assert (user.name, user.email, user.user_type) == ("Alice", "alice@example.com", "human")

@@ -285,8 +285,7 @@ def test_a_table_that_is_newer_than_its_log_is_not_reverted(
     catalog: ApiClient, create_table: CreateTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
 ) -> None:
     first = create_table("t", properties={"write.metadata.previous-versions-max": "1"})["metadata-location"]
-    for number in range(3):
-        newest = commit(catalog, "t", a=str(number))
+    *_, newest = [commit(catalog, "t", a=str(number)) for number in range(3)]
     before = everything()
     for options, message in (
         ((), "with other metadata"),
@@ -359,11 +358,13 @@ def test_a_view_is_replaced_by_a_newer_file_and_never_by_an_older_one(
     newest = catalog.post("/namespaces/ns/views/v", {"updates": updates}).json()["metadata-location"]
     before = everything()
     older, newer = ({**entry("v", location, "ns"), "type": "view"} for location in (first, newest))
+    errors = ""
     for options in ((), ("--overwrite",), ("--overwrite", "--dry-run")):
         done = register(listed(older), *options)
         assert [found["error"]["type"] for found in done.report] == ["AlreadyExistsException"]
         assert everything() == before
-    assert f"{first} is not newer than {newest}" in done.err
+        errors = done.err
+    assert f"{first} is not newer than {newest}" in errors
     assert catalog.delete("/namespaces/ns/views/v").status == 204
     assert register(listed(older)).counts("views").startswith("1 new")
     assert register(listed(newer)).counts("views").endswith("1 failed")

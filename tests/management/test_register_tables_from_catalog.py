@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
@@ -60,7 +61,7 @@ def pair(servers: Pair, request: pytest.FixtureRequest) -> Pair:
 
 
 def path_of(levels: tuple[str, ...]) -> str:
-    return requests.utils.quote("\x1f".join(levels), safe="")
+    return quote("\x1f".join(levels), safe="")
 
 
 def call(server: CatalogServer, method: str, path: str, **more: Any) -> Any:
@@ -85,7 +86,7 @@ def contents(server: CatalogServer) -> dict[str, Any]:
             path = f"namespaces/{path_of(tuple(levels))}"
             found["/".join(levels)] = chosen(call(server, "GET", path)["properties"])
             for identifier in call(server, "GET", f"{path}/tables")["identifiers"]:
-                table = requests.utils.quote(identifier["name"], safe="")
+                table = quote(identifier["name"], safe="")
                 loaded = call(server, "GET", f"{path}/tables/{table}")
                 found["/".join((*levels, ":", identifier["name"]))] = (loaded["metadata-location"], loaded["metadata"])
             read("\x1f".join(levels))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
@@ -9,7 +11,7 @@ from django.db import connection, transaction
 from icekeeper.conf.groups import RoleSettings
 from icekeeper.kernel.db import transactions
 from tenancy.actor import INTERNAL
-from tenancy.models import Role, RoleMember
+from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.projects import get_project
 from tenancy.services import role_members
 from tenancy.services.users import delete_user
@@ -57,10 +59,11 @@ def test_a_concurrently_deleted_member_is_in_no_role() -> None:
     staff = role("staff")
     for number in range(15):
         member = user(f"u{number}")
-        added, _ = at_once(
+        results: list[Any] = at_once(
             lambda member=member: add(staff, member),
             lambda member=member: delete_user(actor=INTERNAL, user_id=member["id"]),
         )
+        added, _ = results
         assert added.status in {200, 404}, added.body
     assert not RoleMember.objects.exists()
 
@@ -85,9 +88,10 @@ def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     staff, bob = role("staff"), user("bob")
     with transaction.atomic():
         role_members.lock_memberships(get_project(None))
-        [added, deleted, read] = at_once(
+        results: list[Any] = at_once(
             lambda: add(staff, bob), lambda: api.delete(f"/role/{staff['id']}"), lambda: members_of(staff)
         )
+    added, deleted, read = results
     assert added.refused(409, "RoleMembershipLockTimeout")
     assert deleted.refused(409, "RoleMembershipLockTimeout")
     assert read == []
@@ -98,7 +102,16 @@ def test_nothing_is_checked_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> 
     staff, inner = role("staff"), role("inner")
     steps: list[str] = []
     lock, check = role_members.lock_memberships, role_members.require_nestable
-    monkeypatch.setattr(role_members, "lock_memberships", lambda project: (steps.append("lock"), lock(project)))
-    monkeypatch.setattr(role_members, "require_nestable", lambda *of: (steps.append("check"), check(*of)))
+
+    def note_lock(project: Project) -> None:
+        steps.append("lock")
+        lock(project)
+
+    def note_check(*of: Any) -> None:
+        steps.append("check")
+        check(*of)
+
+    monkeypatch.setattr(role_members, "lock_memberships", note_lock)
+    monkeypatch.setattr(role_members, "require_nestable", note_check)
     add(staff, inner)
     assert steps == ["lock", "check"]

@@ -69,12 +69,14 @@ def test_tokens_of_one_server_are_valid_at_the_other(servers: list[CatalogServer
     first, second = servers
     secret = first.manage("create_token", "--user", "local~ann", "--create-user").strip()
     form = {"grant_type": "client_credentials", "client_id": "local~ann", "client_secret": secret}
+    token = ""
     for server, other in ((first, second), (second, first)):
         issued = requests.post(f"{server.uri}/v1/oauth/tokens", data=form, timeout=30)
         assert issued.status_code == 200, issued.text
-        headers = {"Authorization": f"Bearer {issued.json()['access_token']}"}
+        token = issued.json()["access_token"]
+        headers = {"Authorization": f"Bearer {token}"}
         assert requests.get(f"{other.base_url}/management/v1/whoami", headers=headers, timeout=30).status_code == 200
-    token = issued.json()["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
     dropped = _drop_tables(first, token)
     found: list[str] = []
     page: dict[str, Any] = {"pageSize": 1}
@@ -243,7 +245,12 @@ def test_sqlite_keeps_its_own(tmp_path: Path) -> None:
 
 def test_a_server_has_read_them_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    monkeypatch.setattr("tenancy.signing_keys.shared_signing_key", lambda _key: read.append("x") or "key")
+
+    def read_key(_key: str) -> str:
+        read.append("x")
+        return "key"
+
+    monkeypatch.setattr("tenancy.signing_keys.shared_signing_key", read_key)
     key, older = keys_of(LAKEKEEPER__PG_ENCRYPTION_KEY=ENCRYPTION_KEY, ICEKEEPER__PG_ENCRYPTION_OLD_KEYS="[a]")
     monkeypatch.setattr(settings, "SECRET_KEY", key)
     monkeypatch.setattr(settings, "FORMER_SECRET_KEYS", older)

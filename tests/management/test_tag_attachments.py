@@ -100,7 +100,7 @@ def test_pages_of_attachments(api: ApiClient, things: dict[str, str]) -> None:
     for target in things.values():
         put(api, target)
     target = f"/tag-definition/{definition}/attachments"
-    seen, token = [], ""
+    seen, last, token = list[str](), "", ""
     for _ in range(3):
         body = good(management.get(f"{target}?pageSize=2&value=x&pageToken={token}"))
         assert len(body["attachments"]) == 2

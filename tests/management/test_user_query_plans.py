@@ -74,13 +74,13 @@ def _steps(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def listing(target: str, *, at_page: int = 1, **headers: str) -> str:
     """Return the statement of a page of a listing, with its parameters."""
-    token = ""
+    token, queries = "", list[dict[str, str]]()
     for _ in range(at_page):
         with CaptureQueriesContext(connection) as captured:
             response = api.get(f"{target}?pageSize={SIZE}&pageToken={token}", **headers)
         assert response.status == 200, response.body
-        token = response.json()["next-page-token"]
-    [statement] = [each["sql"] for each in captured.captured_queries if f"LIMIT {SIZE + 1}" in each["sql"]]
+        token, queries = response.json()["next-page-token"], captured.captured_queries
+    [statement] = [each["sql"] for each in queries if f"LIMIT {SIZE + 1}" in each["sql"]]
     return str(statement)
 
 
@@ -136,7 +136,8 @@ def test_ten_thousand_are_listed_to_the_end(crowd: dict[str, Any]) -> None:
         (f"/role/{role}/members/transitive", "members", MANY + FEW + 1),
         (f"/user/{first}/roles/transitive", "roles", MANY),
     ):
-        found, token = [], ""
+        found: list[str] = []
+        token: str | None = ""
         while token is not None:
             response = api.get(f"{target}?pageSize=1000&pageToken={token}", **full).json()
             found += [each["id"] for each in response[key]]

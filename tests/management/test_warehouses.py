@@ -445,7 +445,7 @@ def test_locations_in_object_stores_are_kept_apart(bootstrapped: None) -> None:
 def test_of_two_warehouses_of_one_name_or_location_one_is_created(bootstrapped: None) -> None:
     for number in range(6):
         locations = [{"storage-profile": S3 | {"key-prefix": f"{number}/{which}"}} for which in "ab"]
-        responses = at_once(*(lambda location=location: create(f"n{number}", **location) for location in locations))  # type: ignore[misc]  # noqa: B023
+        responses = at_once(*(lambda location=location: create(f"n{number}", **location) for location in locations))  # noqa: B023
         assert sorted(response.status for response in responses) == [201, 409]
         [lost] = [response for response in responses if response.status == 409]
         assert lost.refused(409, "WarehouseAlreadyExists")
@@ -455,7 +455,7 @@ def test_of_two_warehouses_of_one_name_or_location_one_is_created(bootstrapped: 
             *(
                 lambda name=name, location=location: create(name, **location)
                 for name, location in zip(names, locations, strict=True)
-            )  # type: ignore[misc]
+            )
         )
         assert sorted(response.status for response in responses) == [201, 400]
         [lost] = [response for response in responses if response.status == 400]

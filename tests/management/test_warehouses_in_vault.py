@@ -135,7 +135,7 @@ def test_a_failed_transaction_leaves_no_secret(in_vault: FakeVault | Vault) -> N
         {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": prefix}, "storage-credential": KEY}
         for prefix in "abcd"
     ]
-    responses = at_once(*[lambda body=body: api.post("/warehouse", body) for body in bodies])  # type: ignore[misc]
+    responses = at_once(*[lambda body=body: api.post("/warehouse", body) for body in bodies])
     assert sorted(response.status for response in responses) == [201, 409, 409, 409]
     assert in_vault.stored() == kept()
 
@@ -143,10 +143,7 @@ def test_a_failed_transaction_leaves_no_secret(in_vault: FakeVault | Vault) -> N
 def test_concurrent_credential_updates_keep_one_secret(in_vault: FakeVault | Vault) -> None:
     own = create()
     keys = [KEY | {"secret-access-key": f"canary-{number}"} for number in range(4)]
-    changes = [
-        lambda key=key: own.post("/storage-credential", {"new-storage-credential": key})  # type: ignore[misc]
-        for key in keys
-    ]
+    changes = [lambda key=key: own.post("/storage-credential", {"new-storage-credential": key}) for key in keys]
     assert [response.status for response in at_once(*changes)] == [200] * 4
     assert in_vault.stored() == kept()
     assert next(iter(in_vault.stored().values())) in keys
@@ -219,7 +216,7 @@ def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch:
     assert json.loads(run("check_secrets", "--json"))["orphans-found"] == 0
     assert len(in_vault.stored()) == 2
     assert kept().items() <= in_vault.stored().items()
-    vault_secrets().delete(Warehouse.objects.get().secret_id)  # type: ignore[arg-type]
+    vault_secrets().delete(Warehouse.objects.get().secret_id)
     with pytest.raises(CommandError, match="Credentials of 1 warehouses cannot be read:\nwarehouse wh "):
         run("check_secrets")
 
@@ -278,7 +275,7 @@ def test_secrets_move_to_vault_and_back(
     choose(monkeypatch, vault, "postgres")
     assert run("move_secrets") == "Credentials moved: 3.\n"
     assert vault.stored() == {}
-    assert {name: read_secret(named[name]) for name in "ab"} == {name: before[name] for name in "ab"}  # type: ignore[arg-type]
+    assert {name: read_secret(named[name]) for name in "ab"} == {name: before[name] for name in "ab"}
 
 
 def test_an_interrupted_move_continues(

@@ -78,7 +78,8 @@ def _stable_namespaces_keep_properties(contents: Contents, journal: Journal) -> 
 
 def _check_value(name: str, key: str, value: str | None, records: list[Record]) -> None:
     done = [record for record in records if record.result is Result.DONE]
-    [setter] = [record for record in records if record.op == value] or [None]
+    setters: list[Record | None] = [record for record in records if record.op == value]
+    [setter] = setters or [None]
     if setter is None and (value is not None or done):
         raise Fault(f"property {key} of {name} is {value}, which no request set", name)
     later = [record.op for record in done if setter is not None and record.sent > setter.responded]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import requests
@@ -202,7 +203,7 @@ def _listed_namespaces(session: requests.Session, api: str, parent: Levels | Non
 
 def _is_served(api: str, row: Row) -> None:
     """Assert the response on a new connection each time, which may reach another worker."""
-    address = f"{api}/{_encoded(row.levels)}/{row.kind}s/{requests.utils.quote(row.name, safe='')}"
+    address = f"{api}/{_encoded(row.levels)}/{row.kind}s/{quote(row.name, safe='')}"
     for _ in range(TIMES):
         reported = ask(address)
         if reported.status_code != 200 or reported.json()["metadata-location"] != row.metadata_location:
@@ -214,7 +215,7 @@ def _is_served(api: str, row: Row) -> None:
 
 
 def _encoded(levels: Levels) -> str:
-    return "%1F".join(requests.utils.quote(level, safe="") for level in levels)
+    return "%1F".join(quote(level, safe="") for level in levels)
 
 
 def _key(text: str) -> str:

@@ -110,7 +110,7 @@ class Disturber:
         if self.url is None:
             return set()
         with psycopg.connect(self.url, autocommit=True) as connection:
-            return {pid for (pid,) in connection.execute(f"{_SESSIONS} AND {condition}", params or [])}  # type: ignore[arg-type]
+            return {pid for (pid,) in connection.execute(f"{_SESSIONS} AND {condition}", params or [])}
 
     def _wait_until_ended(self, orphans: set[int]) -> None:
         """Wait for PostgreSQL, which finishes the statement of a dead client before it notices."""

@@ -195,7 +195,8 @@ class Crowd:
         self.load(self.a_name(), self.rng.choice((TABLE, TABLE, VIEW)))
 
     def list_something(self) -> None:
-        path, token = f"{namespace_path(self.a_space(), self.rng)}/{self.rng.choice((TABLE, VIEW))}s", ""
+        path = f"{namespace_path(self.a_space(), self.rng)}/{self.rng.choice((TABLE, VIEW))}s"
+        token: str | None = ""
         while token is not None:
             response = self.caller.read(f"{path}?pageSize=2&pageToken={token}", what="list")
             token = response.body.get("next-page-token")

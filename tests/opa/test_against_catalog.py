@@ -86,12 +86,12 @@ def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def ann(server: CatalogServer) -> Caller:
     """An administrator, who creates every object here; `bob`, `carol` and `dora` are registered without grants."""
-    for name in ("ann", "bob", "carol", "dora"):
-        token = server.manage("create_token", "--user", f"local~{name}", "--create-user").strip()
-        if name == "ann":
-            ann = Caller(server, token)
+    tokens = {
+        name: server.manage("create_token", "--user", f"local~{name}", "--create-user").strip()
+        for name in ("ann", "bob", "carol", "dora")
+    }
     server.manage("bootstrap", "--admin", "local~ann", "--operator")
-    return ann
+    return Caller(server, tokens["ann"])
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT, finishing_updates
 from tests.openapi_examples.story import Story
 
 FIRST_SNAPSHOT = 3_055_729_675_574_597_004
-ORDERS = {
+ORDERS: dict[str, Any] = {
     "type": "struct",
     "schema-id": 0,
     "identifier-field-ids": [1],

@@ -40,7 +40,7 @@ def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def tree(by_openfga: object, warehouse: object) -> dict[str, ObjectRef]:
     """alice owns the warehouse, and the grant is delivered to OpenFGA."""
-    created = create_tree(warehouse)  # type: ignore[arg-type]
+    created = create_tree(warehouse)
     grant(created["wh"], "ownership", user_id=another_user(ALICE.user_id))
     deliver_as_recorded(openfga_store())
     return created

@@ -27,7 +27,7 @@ from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 pytestmark = pytest.mark.django_db
 
 ALICE = Actor(user_id="oidc~alice")
-MODELS = {T.PROJECT: Project, T.WAREHOUSE: Warehouse, T.ROLE: Role, T.TAG: TagDefinition}
+MODELS: dict[T, Any] = {T.PROJECT: Project, T.WAREHOUSE: Warehouse, T.ROLE: Role, T.TAG: TagDefinition}
 GRANTS = [
     ("server", "admin"),
     ("project", "describe"),
@@ -75,7 +75,7 @@ def test_rows_are_those_that_openfga_allows(
         grant(objects[name], privilege, user_id=ALICE.user_id)
     deliver(by_openfga)
     for kind, model in MODELS.items():
-        rows: Any = model.objects
+        rows = model.objects
         refs = [ObjectRef(kind, pk) for pk in rows.values_list("pk", flat=True)]
         assert {ObjectRef(kind, row.pk) for row in rows.visible_to(ALICE)} == allowed(refs), kind
     refs = [ObjectRef(Securable.Type(each.type), each.object_id) for each in Securable.objects.exclude(type=T.SERVER)]

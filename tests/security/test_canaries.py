@@ -31,9 +31,9 @@ from storage.models import Secret, Warehouse
 from storage.profiles.kinds import TYPES
 from storage.secrets.stores import secret_store, stored_credential
 from storage.secrets.vault import access_of_settings
+from tests.harness.routes import ROUTES
 from tests.harness.run_environment import RunEnvironment
 from tests.harness.wsgi_client import ApiClient, call
-from tests.management.test_every_route import ROUTES
 from tests.management.test_warehouse_storage import PROFILES, rows
 from tests.management.warehouse_request_fixtures import use_settings
 from tests.parts.minio import Minio

@@ -14,8 +14,8 @@ INSTALLED_APPS = [
 # of the former refer to an app that is not installed here.
 MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
-REQUEST_OBSERVERS: list[str] = []
-RESPONSE_HOOKS: list[str] = []
-STARTUP_CHECKS: list[str] = []
-BACKGROUND_JOBS: list[str] = []
+REQUEST_OBSERVERS = []
+RESPONSE_HOOKS = []
+STARTUP_CHECKS = []
+BACKGROUND_JOBS = []
 ROOT_URLCONF = "tests.server.urls"

@@ -46,7 +46,7 @@ def stays(*found: tuple[int, str | None, int | None]) -> pa.Table:
 
 
 def ids(table: Table, **scan: object) -> list[int]:
-    found: list[int] = table.scan(**scan).to_arrow()["id"].to_pylist()  # type: ignore[arg-type]
+    found: list[int] = table.scan(**scan).to_arrow()["id"].to_pylist()
     return sorted(found)
 
 
@@ -80,7 +80,7 @@ def reload(catalog: Catalog, namespace: str) -> Callable[[], Table]:
 @pytest.mark.usefixtures("visits")
 def test_scans_find_what_the_filter_says(reload: Callable[[], Table], row_filter: object, wanted: list[int]) -> None:
     assert ids(reload(), row_filter=row_filter) == wanted
-    assert reload().scan(row_filter=row_filter).count() == len(wanted)  # type: ignore[arg-type]
+    assert reload().scan(row_filter=row_filter).count() == len(wanted)
 
 
 @pytest.mark.usefixtures("visits")

@@ -174,9 +174,9 @@ def test_credentials_may_be_changed_at_once(monkeypatch: pytest.MonkeyPatch, boo
             return response.status, secret
 
         results = at_once(rotate, change, rotate, change)
-        assert [results[1][0], results[3][0]] == [200, 200]  # type: ignore[index]
-        kept = secret_store().get(Warehouse.objects.get().secret_id)  # type: ignore[arg-type]
-        assert kept["secret-access-key"] in {results[1][1], results[3][1]}  # type: ignore[index]
+        assert [results[1][0], results[3][0]] == [200, 200]
+        kept = secret_store().get(Warehouse.objects.get().secret_id)
+        assert kept["secret-access-key"] in {results[1][1], results[3][1]}
         assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(first)}
         assert Secret.objects.count() == 41
 

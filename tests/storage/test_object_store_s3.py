@@ -18,7 +18,7 @@ import pytest
 from icekeeper.kernel.clock import now
 from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreUnavailable
-from storage.identity.keys import CredentialNotIssued, RefreshingValue
+from storage.identity.keys import CredentialNotIssued, Keys, RefreshingValue
 from storage.io import s3
 from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for
@@ -227,7 +227,7 @@ def test_where_requests_go(members: dict[str, Any], endpoint: str) -> None:
     assert bucket.objects.config["endpoint"] == endpoint
     assert bucket.objects.config["virtual_hosted_style_request"] == str("//my-" in endpoint).lower()
     own = {"access_key_id": "a", "secret_access_key": "b"}
-    client = s3._client(profile, s3.Keys(**own), sends_md5=False)
+    client = s3._client(profile, Keys(**own), sends_md5=False)
     url = client.generate_presigned_url("list_objects_v2", {"Bucket": profile.bucket}).partition("?")[0]
     assert url == (f"{endpoint}/" if "//my-" in endpoint else f"{endpoint}/{profile.bucket}")
 

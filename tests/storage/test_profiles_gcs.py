@@ -21,7 +21,7 @@ ADDRESSES = {
     "auth_uri": "https://accounts.google.com/o/oauth2/auth",
     "universe_domain": "googleapis.com",
 }
-ACCOUNT = {
+ACCOUNT: dict[str, Any] = {
     "type": "gcs",
     "credential-type": "service-account-key",
     "key": {name: f"a {name}" for name in MEMBERS} | ADDRESSES,

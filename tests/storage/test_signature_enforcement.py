@@ -14,7 +14,7 @@ from django.db.models import F
 from storage.models import Warehouse
 from storage.services import warehouse_storage
 from storage.signing.enforcement import Enforcement
-from storage.validation.access import ENFORCEMENT_FINDINGS, NO_OWN_SIGNATURES, NO_VENDING
+from storage.validation.access import ENFORCEMENT_FINDINGS, NO_OWN_SIGNATURES, NO_VENDING, run_store_checks
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
@@ -323,7 +323,7 @@ def test_a_profile_that_another_request_changed_is_no_unchanged_one(
     with monkeypatch.context() as patched:
         sign_writes(patched)
         warehouse = created(minio, bucket)
-    unchanged = warehouse_storage.run_store_checks
+    unchanged = run_store_checks
 
     def run_and_change(*args: Any) -> Enforcement | None:
         narrowed = warehouse.storage_profile | {"sts-enabled": True}

@@ -128,8 +128,8 @@ def test_a_deadline_between_two_checks_fails_the_validation(
     is_late: list[bool] = []
 
     class Slow(FailFastRun):
-        def check(self, name: CheckName, look: Callable[[], Any], **more: Any) -> Any:
-            result = super().check(name, look, **more)
+        def check(self, name: CheckName, action: Callable[[], Any], **more: Any) -> Any:
+            result = super().check(name, action, **more)
             if name == CheckName.LAKEKEEPER_READ_WRITE:
                 is_late.append(True)
                 time.sleep(3)
@@ -211,14 +211,14 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
         pass
 
     class Failing(ReportRun):
-        def check(self, name: CheckName, look: Callable[[], Any], **more: Any) -> Any:
+        def check(self, name: CheckName, action: Callable[[], Any], **more: Any) -> Any:
             def then_fail() -> None:
                 with suppress(CatalogError):  # the store does not delete, so objects remain
-                    look()
+                    action()
                 assert minio.keys(bucket)
                 raise Fault
 
-            return super().check(name, then_fail if name == CheckName.LAKEKEEPER_READ_WRITE else look, **more)
+            return super().check(name, then_fail if name == CheckName.LAKEKEEPER_READ_WRITE else action, **more)
 
     def keep_on_delete(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         return Reply(204, {}, b"") if request.method == "DELETE" and recorder.asked.count("DELETE") == 1 else ask()

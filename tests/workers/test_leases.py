@@ -31,7 +31,7 @@ def let_time_pass(task: Task) -> None:
 
 
 def row(task: Task) -> dict[str, Any]:
-    return Task.objects.filter(pk=task.pk).values().get()
+    return {**Task.objects.filter(pk=task.pk).values().get()}
 
 
 def taken(lease: Lease | None) -> Lease:

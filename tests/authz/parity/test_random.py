@@ -109,17 +109,17 @@ def _relate(world: World, plan: dict[str, list[tuple[int, ...]]]) -> None:
         ref = world.objects[object_number % len(world.objects)]
         privileges = [each for each in rights_model().privileges(ref[0].value) if each != "assignee"]
         privilege = privileges[privilege_number % len(privileges)]
-        role_id = world.roles[which % len(world.roles)] if kind % 2 and world.roles else None
-        user_id = None if role_id else USERS[which % len(USERS)]
-        if (ref, privilege, role_id, user_id) in done or role_id == ref[1]:
+        grantee = world.roles[which % len(world.roles)] if kind % 2 and world.roles else None
+        user_id = None if grantee else USERS[which % len(USERS)]
+        if (ref, privilege, grantee, user_id) in done or grantee == ref[1]:
             continue
-        done.add((ref, privilege, role_id, user_id))
+        done.add((ref, privilege, grantee, user_id))
         within = ENDS[end % len(ENDS)]
         grant(
             ref,
             privilege,
             user_id=user_id and another_user(user_id),
-            role_id=role_id,
+            role_id=grantee,
             expires_at=None if within is None else at + within,
         )
     locations = [securable_id(*each) for each in world.objects if each[0] in {T.WAREHOUSE, T.NAMESPACE}]

@@ -104,7 +104,7 @@ class Owner:
             elif isinstance(wanted, Expected) or self.rng.random() < LOOKS:
                 seen = self.look(subject)
             else:
-                seen = wanted  # type: ignore[assignment]
+                seen = wanted
             wrong = mismatch(wanted, seen)
             if wrong:
                 raise self.fault(step, f"was acknowledged, and {subject} is wrong: {wrong}")

@@ -33,7 +33,7 @@ def of_botocore(
     request: Any = AWSRequest(method=method, url=url, headers=headers, params=query)
     credentials = Credentials(keys.access_key_id, keys.secret_access_key, keys.session_token)
 
-    class At(auth.S3SigV4Auth):  # type: ignore[misc]  # botocore has no types
+    class At(auth.S3SigV4Auth):
         def payload(self, request: Any) -> str:
             return payload
 

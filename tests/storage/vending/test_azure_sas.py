@@ -393,7 +393,7 @@ def test_this_servers_identity_is_shown_to_azure_only(azure_fake: FakeService, m
         settings.ICEKEEPER.model_copy(update={"enable_azure_system_credentials": True}),
     )
     keys = AtFake(azure_fake)
-    own = AzureSystemIdentity.model_construct()
+    own = AzureSystemIdentity.model_construct(type="az", credential_type="azure-system-identity")
     for host in ("evil.example.com", "dfs.core.windows.net.evil.com", "core.windows.net.evil"):
         profile = adls(APPLICATION, host=host)  # as an earlier version stored it
         with pytest.raises(CredentialNotIssued, match="hosts of Azure only"):

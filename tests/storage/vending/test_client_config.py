@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.credentials import Credential, read_credential
+from storage.credentials import read_credential
 from storage.profiles.kinds import read_profile
 from storage.vending.client_config import SignerEndpoint, client_config, credential_config
 from storage.vending.delegation import Vended
@@ -40,7 +40,7 @@ AZURE_KEY = {"type": "az", "credential-type": "shared-access-key", "key": "a2V5"
 
 
 def stored(document: dict[str, Any], credential: dict[str, Any] | None = None) -> dict[str, Any]:
-    found: Credential | None = credential and read_credential(credential)
+    found = None if credential is None else read_credential(credential)
     return read_profile(document, found).as_json()
 
 

@@ -61,7 +61,7 @@ class Lender:
             store.client().put_object(Bucket=self.bucket, Key=key, Body=SECRET)
 
     def send(self, method: str, path: str, parameters: Parameters = (), **more: object) -> StoreResponse:
-        return send(sign(self.profile, self.keys, method, path, parameters=parameters, **more))  # type: ignore[arg-type]
+        return send(sign(self.profile, self.keys, method, path, parameters=parameters, **more))
 
     def delete_together(self, *keys: str) -> StoreResponse:
         objects = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)

@@ -33,7 +33,7 @@ def test_no_connection_stays_open_after_an_error(
         with pytest.raises(FetchFailed) as refused:
             Fetcher(2.0).get(provider.address + KEYS)
         refused.value.args = (refused.value,)  # kept alive, as by a log record, until the garbage collection
-    del refused
+        del refused
     gc.collect()
     assert left_open == []
 

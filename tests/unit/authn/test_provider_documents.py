@@ -71,7 +71,7 @@ def more_than(number: int) -> Callable[[int], bool]:
 
 
 def test_a_document_is_fetched_once_and_cached(kept: RefreshingCache[int], source: Source, clock: Clock) -> None:
-    assert kept.known is None
+    assert (source.asked, kept.known) == (0, None)
     for _ in range(5):
         assert kept.get() == 1
     clock.now += 99.9

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 def test_attempts_end_with_the_time_that_the_request_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when an attempt has written, which ends the request's own deadline."""
     at = 100.0
-    monkeypatch.setattr(queue.time, "monotonic", lambda: at)
-    monkeypatch.setattr(queue.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "monotonic", lambda: at)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     with request_context.deadline(at + 10):
         trying = attempts("t")
         for tries in range(4):

@@ -41,6 +41,7 @@ def test_any_value_can_be_logged(value: object) -> None:
 
 
 def test_exceptions_are_a_field() -> None:
+    line: dict[str, Any] = {}
     try:
         int("why\nit failed")
     except ValueError:

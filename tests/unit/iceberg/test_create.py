@@ -103,7 +103,10 @@ def test_field_ids_are_assigned_level_by_level() -> None:
 
 
 def test_spec_and_order_follow_the_new_ids() -> None:
-    spec = {"spec-id": 8, "fields": [partition(3, "day", "day", **{"field-id": 5}), partition(5, "identity", "x")]}
+    spec: dict[str, Any] = {
+        "spec-id": 8,
+        "fields": [partition(3, "day", "day", **{"field-id": 5}), partition(5, "identity", "x")],
+    }
     with pytest.raises(BadRequest, match=r"partition-spec.fields\[1\]: Invalid partition field parent: list"):
         create(partition_spec=spec)
     spec["fields"][1] = partition(0, "bucket[4]", "b", **{"x-note": "n"})

@@ -188,7 +188,10 @@ def test_documents_that_are_accepted_unchanged() -> None:
 
 
 def test_an_old_spec_may_refer_to_a_removed_column() -> None:
-    specs = [{"spec-id": 0, "fields": []}, {"spec-id": 1, "fields": [partition(3, "day", "d", **{"field-id": 1000})]}]
+    specs: list[dict[str, Any]] = [
+        {"spec-id": 0, "fields": []},
+        {"spec-id": 1, "fields": [partition(3, "day", "d", **{"field-id": 1000})]},
+    ]
     document = changed(schemas=with_schema(ID, DATA), partition_specs=specs, last_partition_id=1000)
     assert read_table_metadata(document)["partition-specs"] == specs
     specs[1]["fields"].append(partition(1, "hour", "h", **{"field-id": 1000}))

@@ -29,6 +29,6 @@ def test_field_and_hint_are_not_on_the_wire() -> None:
     ],
 )
 def test_a_serializer_names_the_field(detail: object, field: str | None, message: str) -> None:
-    error = to_catalog_error(ValidationError(detail))  # type: ignore[arg-type]
+    error = to_catalog_error(ValidationError(detail))
     assert error is not None
     assert (error.field, error.message) == (field, message)

@@ -15,6 +15,7 @@ import pytest
 
 from icekeeper.server.connection import Connection, Phase
 from icekeeper.server.sockets import ClientSocket, Poller
+from icekeeper.server.transfer_limits import Limits
 from icekeeper.server.worker import RequestWorker
 
 
@@ -26,12 +27,16 @@ class Loop:
         worker.alive, worker.slot, worker.PIPE = True, 0, [-1, -1]
         worker.log = logging.getLogger("gunicorn.error")
         worker.app = SimpleNamespace(board=SimpleNamespace(write=lambda slot, count: None))
-        worker.limits = SimpleNamespace(
-            body_size=10_000_000,
-            transfer_buffer=20_000_000,
+        worker.limits = Limits(
+            queue_timeout=30.0,
+            read_timeout=30.0,
+            graceful_timeout=30.0,
             request_time=30.0,
-            connections_per_address=None,
+            body_size=10_000_000,
             min_transfer_rate=1,
+            transfer_buffer=20_000_000,
+            connections_per_address=None,
+            slow_connections_per_address=1000,
         )
         worker.read_timeout = worker.queue_timeout = 30.0
         worker.connections, worker.by_network, worker.unchecked_bytes = {}, Counter(), 0
@@ -80,7 +85,7 @@ def test_an_error_at_one_connection_ends_no_other(
         loop.worker._wait(longest_wait=0.1)
     assert failing.phase is Phase.CLOSED
     assert bad.recv(1) == b""
-    assert (working.phase, working.received) == (Phase.RECEIVE, b"GET")
+    assert (working.phase, bytes(working.received)) == (Phase.RECEIVE, b"GET")
     assert list(loop.worker.connections.values()) == [working]
     [record] = caplog.records
     assert record.levelname == "ERROR"

@@ -30,7 +30,11 @@ def test_the_first_failing_step_ends_the_run_in_one_line() -> None:
         check([], "3 rows\n instead of 4")
         return "unreachable"
 
-    steps = (PipelineStep("first", fail), PipelineStep("second", lambda _: done.append(1) or ""))
+    def note(_: None) -> str:
+        done.append(1)
+        return ""
+
+    steps = (PipelineStep("first", fail), PipelineStep("second", note))
     out = io.StringIO()
     with pytest.raises(StepFailedError) as raised:
         run_steps(steps, None, out=out)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts import keycloak
+from tests.parts import keycloak, maven
 from tests.parts.process import PartError
 
 
@@ -25,7 +25,7 @@ def gather_an_archive(pom: Path, home: Path) -> None:
 
 
 def test_a_server_that_cannot_be_prepared_is_not_kept(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keycloak.maven, "gather", gather_an_archive)
+    monkeypatch.setattr(maven, "gather", gather_an_archive)
     with pytest.raises(PartError, match="could not be prepared"):
         keycloak.install()
     assert list(parts.iterdir()) == []
@@ -33,7 +33,7 @@ def test_a_server_that_cannot_be_prepared_is_not_kept(parts: Path, monkeypatch: 
 
 
 def test_a_prepared_server_replaces_it(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keycloak.maven, "gather", gather_an_archive)
+    monkeypatch.setattr(maven, "gather", gather_an_archive)
     monkeypatch.setattr(keycloak, "_build", lambda home: (home / "prepared").touch())
     home = keycloak.install()
     assert (home / "prepared").exists()
