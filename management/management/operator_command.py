@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
+from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from tenancy import maintenance
 
 
 class OperatorCommand(BaseCommand):
-    """A `CatalogError` ends the command with its message, its hint and exit status 1; `--traceback` shows the cause."""
+    """A `CatalogError` ends the command with its message, its hint and exit status 1, and a database error with what
+    `serve` reports of a database that it cannot use: unreachable, or not migrated to this version. `--traceback` shows
+    the cause. A database error of a usable database stays as it is.
+    """
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
@@ -21,6 +26,11 @@ class OperatorCommand(BaseCommand):
             raise CommandError(
                 error.message if error.hint is None else f"{error.message}\nHint: {error.hint}"
             ) from error
+        except DatabaseError as error:
+            unusable = unusable_database()
+            if unusable is None:
+                raise
+            raise CommandError(str(unusable)) from error
 
     def print_json(self, content: Any) -> None:
         """Print `content` on one line of stdout."""
@@ -32,6 +42,18 @@ class OperatorCommand(BaseCommand):
             self.print_json(content)
         else:
             self.stdout.write(sentence)
+
+
+def unusable_database() -> UnusableDatabase | None:
+    """Return what `serve` reports of a database that is unreachable or not migrated to this version; None without one.
+
+    To be asked after a database error, of which it is the likely cause.
+    """
+    try:
+        check_databases()
+    except UnusableDatabase as unusable:
+        return unusable
+    return None
 
 
 def require_no_maintenance(consequence: str) -> None:

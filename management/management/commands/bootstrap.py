@@ -8,7 +8,7 @@ from django.db import DatabaseError
 from management.bootstrap.declaration import Declaration, InvalidDeclaration, read_declaration
 from management.bootstrap.document import InvalidDocument, read_document_file
 from management.bootstrap.plan import BOOTSTRAP, BootstrapStep, PlanRejected, apply_declaration, build_plan
-from management.management.operator_command import OperatorCommand
+from management.management.operator_command import OperatorCommand, unusable_database
 
 
 class Command(OperatorCommand):
@@ -38,6 +38,7 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         steps: list[BootstrapStep] = []
         problems: list[str] = []
+        cause: DatabaseError | None = None
         try:
             declaration = _declaration(options)
             if options["dry_run"]:
@@ -49,10 +50,10 @@ class Command(OperatorCommand):
         except InvalidDocument as error:
             problems = [str(error)]
         except DatabaseError as error:
-            problems = [f"the database: {error}"]
+            problems, cause = [str(unusable_database() or f"the database: {error}")], error
         self._print(steps, problems, options)
         if problems:
-            raise CommandError("\n".join(problems))
+            raise CommandError("\n".join(problems)) from cause
 
     def _print(self, steps: list[BootstrapStep], problems: list[str], options: dict[str, Any]) -> None:
         if options["json"]:

@@ -3,14 +3,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from management.management.operator_command import OperatorCommand
 from tenancy.audit.chain import ChainBroken, ChainHead, verify_chain
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Verify the hash chain of the audit trail: no row was changed, deleted or inserted since it was sealed. Fails "
         "with the first invalid row. Changes nothing; servers may run."
