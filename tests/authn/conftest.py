@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -10,6 +11,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from icekeeper.conf.environment import read_settings
 from tenancy.authn.authenticator import Authenticator
+from tenancy.authn.oidc import authenticators as jwks
 from tenancy.authn.providers import authenticators
 from tenancy.authn.requests import known_roles, verified_tokens
 from tests.harness.identity_provider import IdentityProvider, running
@@ -19,7 +21,8 @@ KINDS = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
 """Settings of authentication begin so; those that a test does not name have their defaults."""
 INFO = "/management/v1/info"
 
-SwitchOn = Callable[..., tuple[Authenticator, ...]]
+On = tuple[Authenticator, ...]
+SwitchOn = Callable[..., On]
 Ask = Callable[..., Response]
 
 
@@ -48,7 +51,7 @@ def key_of_every_kind(rsa_key: RSAKey) -> list[RSAKey | ECKey | OKPKey]:
 def switch_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[SwitchOn]:
     """Apply environment variables of the product for one test and return the new authenticators."""
 
-    def switch(**variables: str) -> tuple[Authenticator, ...]:
+    def switch(**variables: str) -> On:
         wanted, unread = read_settings(variables)
         assert unread == []
         names = wanted.model_fields_set | {name for name in type(wanted).model_fields if name.startswith(KINDS)}
@@ -69,13 +72,31 @@ def drop() -> None:
 
 
 @pytest.fixture
-def on(switch_on: SwitchOn, provider: IdentityProvider) -> tuple[Authenticator, ...]:
+def on(switch_on: SwitchOn, provider: IdentityProvider) -> On:
     """Enable authentication by `provider` with the audience `icekeeper`."""
     return switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
         LAKEKEEPER__OPENID_AUDIENCE="icekeeper",
         ICEKEEPER__AUTHENTICATION__TIMEOUT="2s",
     )
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the pause between two key refreshes. Request it before `on`."""
+    monkeypatch.setattr(jwks, "REFRESH_PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def ages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let keys expire as soon as they are fetched."""
+    monkeypatch.setattr(jwks, "KEYS_LIFETIME_SECONDS", 0.0)
+
+
+def again(provider: IdentityProvider, **claims: Any) -> str:
+    """Return a token, after the cache of verified tokens is cleared."""
+    verified_tokens.clear()
+    return provider.token(**claims)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ NOT_RUN: Final = {
     ("view-security.md", "list_view_owners"): IDS + "tests/authz/test_view_security_owners.py",
     ("view-security.md", "TRUSTED_ENGINES"): SETTINGS + "tests/unit/conf/test_trusted_engines.py",
     ("warehouses.md", '"warehouse-name": "lake"'): STORE + "tests/iceberg_rest/test_object_store_warehouses.py",
-    ("warehouses.md", "/protection"): IDS + "tests/management/test_warehouses.py",
+    ("warehouses.md", "/protection"): IDS + "tests/management/test_warehouse_updates.py",
     ("warehouses.md", "other-bucket"): STORE + "tests/management/test_warehouse_storage.py",
     ("warehouses.md", '"readable"'): IDS + "tests/iceberg_rest/test_layouts.py",
 }

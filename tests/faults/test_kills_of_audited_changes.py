@@ -12,8 +12,8 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records, verify_chain
 from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project
-from tests.faults import test_kills
-from tests.faults.test_kills import kill_at_line_after_line, no_pool
+from tests.faults import kill_fixtures
+from tests.faults.kill_fixtures import kill_at_line_after_line, no_pool
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
@@ -32,7 +32,7 @@ api = ApiClient("/management/v1")
 
 @pytest.fixture(autouse=True)
 def projects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_kills, "TRACED", tuple(str(ROOT / path) for path in TRACED))
+    monkeypatch.setattr(kill_fixtures, "TRACED", tuple(str(ROOT / path) for path in TRACED))
 
 
 def test_a_change_and_its_record(bootstrapped: None) -> None:

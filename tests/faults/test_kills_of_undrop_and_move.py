@@ -11,7 +11,7 @@ from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA
-from tests.faults.test_kills import kill_at_line_after_line, no_pool
+from tests.faults.kill_fixtures import kill_at_line_after_line, no_pool
 from tests.harness.tree_invariants import check_trees
 from tests.harness.wsgi_client import ApiClient
 

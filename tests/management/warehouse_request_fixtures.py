@@ -13,13 +13,18 @@ from pydantic import SecretStr
 from tenancy.actor import Actor, Identity
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can
-from tests.harness.wsgi_client import Response
+from tests.harness.wsgi_client import ApiClient, Response
 
 S3: dict[str, Any] = {"type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": "eu-1", "sts-enabled": False}
 KEY: dict[str, Any] = {
     "type": "s3", "credential-type": "access-key", "access-key-id": "an-id", "secret-access-key": "a-secret",
 }  # fmt: skip
 NO_ONE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+
+
+def post_warehouse(name: str = "s3", **more: Any) -> Response:
+    """Send the request to create a warehouse on S3; `more` are further or other members of its body."""
+    return ApiClient("/management/v1").post("/warehouse", {"warehouse-name": name, "storage-profile": S3, **more})
 
 
 def use_settings(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
