@@ -33,7 +33,7 @@ DATABASES = {
     "parts": "postgres",
 }
 """The database of each run."""
-SHARES = {"postgres": 2}
+SHARES = {"postgres": 2, "servers-sqlite": 2, "servers-postgres": 2}
 """Runs that are split into several processes, so that all cores are busy to the end."""
 NOTHING_COLLECTED = 5
 LOOK_SECONDS = 0.5
