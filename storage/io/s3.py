@@ -40,7 +40,7 @@ from storage.network.aws_clients import create_client
 from storage.network.store_http import RemainingTime, retry_store_call, unlimited
 from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import Vended
-from storage.vending.s3_session_policy import keys_from_vended
+from storage.vending.s3_sts import keys_from_vended
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential  # not there at run time

@@ -27,7 +27,7 @@ from storage.signing.headers import CHUNKED_PAYLOAD, PAYLOAD_HASH, SIGNATURE_HEA
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.uri import bucket_addresses, canonical_path, canonical_query
 from storage.vending.delegation import FileAccess, Vended
-from storage.vending.s3_session_policy import keys_from_vended
+from storage.vending.s3_sts import keys_from_vended
 from storage.vending.vend import vend
 
 MAX_CACHED_SIGNERS: Final = 1024

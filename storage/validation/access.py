@@ -34,7 +34,7 @@ from storage.signing.enforcement import (
 from storage.validation.checks import NOT_ATTEMPTED, STORE_CHECKS, CheckName, CheckRun, finish_in_time
 from storage.validation.s3_probes import delete_outside, probe_enforcement, read_outside, write_outside
 from storage.vending.delegation import FileAccess, Vended
-from storage.vending.s3_session_policy import keys_from_vended
+from storage.vending.s3_sts import keys_from_vended
 from storage.vending.vend import issue
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from storage.identity.token_service import TokenServiceResponse, not_issued_erro
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.s3 import S3Profile, has_wildcard
 from storage.vending.delegation import FileAccess, Vended, folder_of
-from storage.vending.s3_session_policy import CLIENTS_SESSION, vended_keys
+from storage.vending.s3_sts import CLIENTS_SESSION, vended_keys
 
 _READ: Final = ("oss:GetObject", "oss:GetObjectVersion")
 _WRITE: Final = ("oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts", "oss:DeleteObject")

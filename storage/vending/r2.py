@@ -17,7 +17,7 @@ from storage.identity.token_service import TokenServiceResponse, not_issued_erro
 from storage.network.endpoints import require_allowed_address
 from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import FileAccess, Vended, folder_of
-from storage.vending.s3_session_policy import vended_keys
+from storage.vending.s3_sts import vended_keys
 
 CLOUDFLARE: Final = "https://api.cloudflare.com/client/v4"
 

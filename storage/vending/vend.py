@@ -37,7 +37,7 @@ from storage.profiles.kinds import read_stored_profile
 from storage.profiles.profile import MissingCredential, Profile, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.stores import stored_credential
-from storage.vending import oss, r2, s3_session_policy
+from storage.vending import oss, r2, s3_sts
 from storage.vending.delegation import FileAccess, Vended
 
 CLOUDS: Final = {"s3": "s3", "stackit": "s3", "adls": "azure", "onelake": "azure", "gcs": "gcs"}
@@ -94,7 +94,7 @@ def issue_credential(profile: Profile, credential: Credential | None, *, locatio
     require_permitted_addresses(profile, credential)
     match profile, credential:
         case S3Profile() | StackitProfile(), S3AccessKey() | S3SystemIdentity() | StackitAccessKey():
-            return s3_session_policy.issue(profile.as_s3(), credential, location=location, rights=rights)
+            return s3_sts.issue(profile.as_s3(), credential, location=location, rights=rights)
         case S3Profile(), CloudflareR2():
             return r2.issue(profile, credential, location=location, rights=rights)
         case S3Profile(), AliyunOss():

@@ -19,7 +19,7 @@ from storage.profiles.s3 import S3Profile
 from storage.services.warehouses import create_warehouse
 from storage.vending.delegation import FileAccess
 from storage.vending.gcs_boundary import access_boundary
-from storage.vending.s3_session_policy import s3_policy, vended_keys
+from storage.vending.s3_sts import s3_policy, vended_keys
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA

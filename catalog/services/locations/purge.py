@@ -43,11 +43,11 @@ PAUSE_SECONDS = 0.05
 logger = logging.getLogger("icekeeper.tasks")
 
 
-def purge(lease: Lease, extend_lease: Callable[[], object]) -> None:
+def purge(lease: Lease, checkpoint: Callable[[], object]) -> None:
     """Delete every file below the locations that the task claims, then finish the task and release its claims.
 
     An interrupted purge can be resumed. Locations that are occupied by a tabular, or are outside of the task's
-    warehouse, are released without a deletion. `extend_lease` is called before each step and must extend the lease; an
+    warehouse, are released without a deletion. `checkpoint` is called before each step and must extend the lease; an
     error that it raises interrupts the purge. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when another
     worker has the task.
     """
@@ -56,7 +56,7 @@ def purge(lease: Lease, extend_lease: Callable[[], object]) -> None:
         store = store_for(warehouse.storage)
         for location in locations:
             try:
-                store.delete_below(location, extend_lease)
+                store.delete_below(location, checkpoint)
             except InvalidLocation as error:
                 _log_skipped(lease, location, error.message)
             else:
@@ -177,12 +177,12 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
 
 
 def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
-    def extend_lease() -> None:
+    def checkpoint() -> None:
         budget.require_time()
         lease.extend()
 
     try:
-        purge(lease, extend_lease)
+        purge(lease, checkpoint)
     except LeaseLost:
         raise budget.exhausted() from None
     except (StoreUnavailable, StoreRefused) as error:

@@ -19,7 +19,7 @@ from storage.profiles.s3 import S3Profile
 from storage.signing.uri import Parameters
 from storage.validation.s3_probes import StoreResponse, encoded_key, send, sign
 from storage.vending.delegation import FileAccess
-from storage.vending.s3_session_policy import keys_from_vended
+from storage.vending.s3_sts import keys_from_vended
 from storage.vending.vend import issue
 from tests.parts.s3 import S3Server
 

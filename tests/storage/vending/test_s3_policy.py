@@ -14,7 +14,7 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import FileAccess, folder_of
-from storage.vending.s3_session_policy import MAX_POLICY_LENGTH, partition, s3_policy
+from storage.vending.s3_sts import MAX_POLICY_LENGTH, partition, s3_policy
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 from tests.storage.vending.policy_fixtures import actions, aws_matches, denied, plain_matches, statement
 

@@ -18,7 +18,7 @@ from storage.identity.s3 import assume_role
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import FileAccess, Vended
-from storage.vending.s3_session_policy import s3_policy
+from storage.vending.s3_sts import s3_policy
 from storage.vending.vend import issue
 from tests.parts.minio import Minio
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
