@@ -1,22 +1,25 @@
-"""The base class of commands that report errors of the catalog and results as JSON."""
+"""The base class of commands: it reports errors of the catalog and unusable databases, and prints results as JSON."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import InterfaceError, OperationalError, ProgrammingError
 
+from icekeeper.kernel.db.checks import UnusableDatabase, check_databases
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from tenancy import maintenance
+
+MAYBE_UNUSABLE = (OperationalError, ProgrammingError, InterfaceError)
+"""Errors of an unreachable database, or of one without the tables and columns of this version."""
 
 
 class OperatorCommand(BaseCommand):
-    """A `CatalogError` ends the command with its message, its hint and exit status 1, and a database error with what
-    `serve` reports of a database that it cannot use: unreachable, or not migrated to this version. `--traceback` shows
-    the cause. A database error of a usable database stays as it is.
+    """A `CatalogError` ends the command with its message, its hint and exit status 1. So does a database that is
+    unreachable or not migrated to this version, with the message of `serve`. `--traceback` shows the cause. Errors of a
+    usable database stay as they are.
     """
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -26,11 +29,9 @@ class OperatorCommand(BaseCommand):
             raise CommandError(
                 error.message if error.hint is None else f"{error.message}\nHint: {error.hint}"
             ) from error
-        except DatabaseError as error:
-            unusable = unusable_database()
-            if unusable is None:
-                raise
-            raise CommandError(str(unusable)) from error
+        except MAYBE_UNUSABLE as error:
+            require_usable_database(error)
+            raise
 
     def print_json(self, content: Any) -> None:
         """Print `content` on one line of stdout."""
@@ -44,16 +45,19 @@ class OperatorCommand(BaseCommand):
             self.stdout.write(sentence)
 
 
-def unusable_database() -> UnusableDatabase | None:
-    """Return what `serve` reports of a database that is unreachable or not migrated to this version; None without one.
-
-    To be asked after a database error, of which it is the likely cause.
-    """
+def unusable_database(*, needs_migrations: bool = True) -> UnusableDatabase | None:
+    """Return the error of `check_databases`, the likely cause of one of `MAYBE_UNUSABLE`; None if all can be used."""
     try:
-        check_databases()
+        check_databases(needs_migrations=needs_migrations)
     except UnusableDatabase as unusable:
         return unusable
     return None
+
+
+def require_usable_database(error: Exception, *, needs_migrations: bool = True) -> None:
+    """Raise `CommandError` from `error`, one of `MAYBE_UNUSABLE`, if `unusable_database` finds its cause."""
+    if unusable := unusable_database(needs_migrations=needs_migrations):
+        raise CommandError(str(unusable)) from error
 
 
 def require_no_maintenance(consequence: str) -> None:

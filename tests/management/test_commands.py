@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 
 from icekeeper.conf.environment import read_settings
 from icekeeper.conf.listing import describe_settings, show_settings
-from icekeeper.server.database_checks import DatabaseUnreachable, MigrationsMissing, UnusableDatabase
+from icekeeper.kernel.db.checks import DatabaseUnreachable, MigrationsMissing, UnusableDatabase
 from icekeeper.version import LAKEKEEPER_VERSION, VERSION
 from management.management.commands import create_warehouse as command
 from management.management.commands import wait_for_db

@@ -14,7 +14,7 @@ from django.db import connection
 
 from icekeeper.conf.database import databases
 from icekeeper.conf.environment import read_settings
-from icekeeper.server.database_checks import describe_database
+from icekeeper.kernel.db.checks import describe_database
 from management.management.commands.migrate import exclusive_migration
 from tests.harness.run_environment import RunEnvironment
 from tests.parts import process

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
 from django.db import DatabaseError, IntegrityError, OperationalError, ProgrammingError
 
-from icekeeper.server.database_checks import DatabaseUnreachable, MigrationsMissing, UnusableDatabase
+from icekeeper.kernel.db.checks import DatabaseUnreachable, MigrationsMissing, UnusableDatabase
 from management.management import operator_command
 from management.management.operator_command import OperatorCommand
 from tenancy.services import access_tokens
@@ -95,13 +95,14 @@ def test_a_traceback_shows_the_cause(manage: Manage, command: tuple[str, ...]) -
     assert done.stderr.splitlines()[-1].endswith("Run: manage.py migrate")
 
 
-def test_a_database_that_cannot_be_reached(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["prune_metrics", "migrate"])
+def test_a_database_that_cannot_be_reached(tmp_path: Path, command: str) -> None:
     manage = Manage(tmp_path, f"postgresql://me:hidden@127.0.0.1:{free_port()}/db")
     manage.environment |= {
         "LAKEKEEPER__PG_ACQUIRE_TIMEOUT": "1s",
         "ICEKEEPER__SECRET_KEY": "0123456789abcdefghijklmnopqrstuv",
     }
-    done = manage("prune_metrics")
+    done = manage(command)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]

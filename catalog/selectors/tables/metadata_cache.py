@@ -1,4 +1,4 @@
-"""Metadata documents: their in-process cache, by table and metadata location, and reads through it.
+"""Metadata documents: their in-process cache, by table and metadata location, and reads that look there first.
 
 A metadata file is immutable while its table exists, so entries are never stale and nodes need no invalidation: the
 pointer in the database names the current one. The key needs the table's id, as a file can be edited and registered

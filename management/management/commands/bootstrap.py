@@ -50,7 +50,8 @@ class Command(OperatorCommand):
         except InvalidDocument as error:
             problems = [str(error)]
         except DatabaseError as error:
-            problems, cause = [str(unusable_database() or f"the database: {error}")], error
+            problems = [str(unusable_database() or f"the database: {error}")]
+            cause = error
         self._print(steps, problems, options)
         if problems:
             raise CommandError("\n".join(problems)) from cause

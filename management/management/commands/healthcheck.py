@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from icekeeper.kernel.db.checks import UnusableDatabase, check_databases
 from management.management.operator_command import OperatorCommand
 
 TIMEOUT_SECONDS = 10.0

@@ -11,7 +11,8 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from icekeeper.server.database_checks import UnwritableFolder, check_data_folder, describe_database
+from icekeeper.kernel.db.checks import UnwritableFolder, check_data_folder, describe_database
+from management.management.operator_command import MAYBE_UNUSABLE, require_usable_database
 from tenancy.authz.openfga.client import OpenFgaUnavailable
 from tenancy.authz.openfga.http_interface import retry_during_startup
 from tenancy.authz.openfga.store import install, openfga_store
@@ -31,7 +32,11 @@ class Command(migrate.Command):
     def execute(self, *args: Any, **options: Any) -> str | None:
         if connections[options["database"]].vendor == "sqlite":
             require_data_folder()  # before the system checks, which open the database
-        return super().execute(*args, **options)
+        try:
+            return super().execute(*args, **options)
+        except MAYBE_UNUSABLE as error:
+            require_usable_database(error, needs_migrations=False)
+            raise
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verbosity"] >= 1:

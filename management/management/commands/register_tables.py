@@ -16,7 +16,7 @@ from catalog.selectors.warehouses import find_warehouse_for
 from catalog.services.tables.bulk_register import ImportEntry, ImportResult
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.management.operator_command import OperatorCommand, unusable_database
+from management.management.operator_command import MAYBE_UNUSABLE, OperatorCommand, require_usable_database
 from management.table_import.import_run import (
     CHECK,
     FAILED,
@@ -87,8 +87,8 @@ class Command(OperatorCommand):
         try:
             self._register(counts, options)
         except (SourceFailed, DatabaseError, InterfaceError, KeyboardInterrupt) as error:
-            if isinstance(error, DatabaseError) and not counts.total and unusable_database() is not None:
-                raise  # the base class reports it
+            if isinstance(error, MAYBE_UNUSABLE) and not counts.total:
+                require_usable_database(error)
             self._print_summary(counts, options)
             raise _interruption(error) from None
         except OSError as error:

@@ -9,15 +9,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.utils.module_loading import import_string
 
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.server.child_process import ChildProcess
-from icekeeper.server.database_checks import (
+from icekeeper.kernel.db.checks import (
     UnusableDatabase,
     UnwritableFolder,
     check_data_folder,
     check_databases,
     describe_database,
 )
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.run import CannotListen, run_server
 from storage.io.local import unwritable_storage
 from tenancy import maintenance

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from icekeeper.kernel.db.checks import UnusableDatabase, check_databases
 from management.management.operator_command import OperatorCommand
 
 MAX_RETRIES = 10_000

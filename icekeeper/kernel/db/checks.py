@@ -1,4 +1,4 @@
-"""Checks of the databases at startup: reachable, new enough, migrated, writable."""
+"""Checks whether the databases can be used: reachable, new enough, migrated, writable."""
 
 from __future__ import annotations
 
