@@ -33,8 +33,10 @@ DATABASES = {
     "parts": "postgres",
 }
 """The database of each run."""
-SHARES = {"postgres": 2, "servers-sqlite": 2, "servers-postgres": 2}
+SHARES = {"sqlite": 2, "postgres": 2, "servers-sqlite": 2, "servers-postgres": 2}
 """Runs that are split into several processes, so that all cores are busy to the end."""
+NICENESS = {"generated": 5}
+"""Runs that compute all the time give way to those that mostly wait, which would otherwise end last."""
 NOTHING_COLLECTED = 5
 LOOK_SECONDS = 0.5
 
@@ -53,7 +55,7 @@ class Run:
         inherited = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
         self._started = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *arguments],
+            ["nice", "-n", str(NICENESS.get(name, 0)), sys.executable, "-m", "pytest", *arguments],  # noqa: S607
             env=inherited | {"ICEKEEPER_TEST_DATABASE": DATABASES[name]},
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
