@@ -221,9 +221,8 @@ def test_a_provider_that_was_reached_and_hangs_is_not_waited_for(
         assert time.monotonic() - began < (2 * SHORT_WAIT_SECONDS if number == 0 else SHORT_WAIT_SECONDS)
 
 
-def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
-    eager: None, provider: IdentityProvider, switch_on: SwitchOn
-) -> None:
+def connect_for_humans_and_machines(provider: IdentityProvider, switch_on: SwitchOn) -> None:
+    """Connect two entries of one issuer, each for tokens of its scope."""
     switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
         LAKEKEEPER__OPENID_SCOPE="humans",
@@ -231,6 +230,12 @@ def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
     )
     connect_providers()
+
+
+def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
+    eager: None, provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    connect_for_humans_and_machines(provider, switch_on)
     provider.rotate()
     authenticators()[1].refresh_briefly()
     assert identify(provider.token(scope="humans machines")).user_id == "oidc~anna"
@@ -239,13 +244,7 @@ def test_the_user_id_does_not_depend_on_which_provider_entry_has_keys_first(
 
 
 def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvider, switch_on: SwitchOn) -> None:
-    switch_on(
-        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
-        LAKEKEEPER__OPENID_SCOPE="humans",
-        LAKEKEEPER__OPENID_PROVIDERS__MACHINES__URI=provider.address,
-        LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
-    )
-    connect_providers()
+    connect_for_humans_and_machines(provider, switch_on)
     assert identify(provider.token(scope="humans")).user_id == "oidc~anna"
     assert identify(provider.token(scope="machines")).user_id == "machines~anna"
     assert identify(provider.token(scope="humans machines")).user_id == "oidc~anna"
