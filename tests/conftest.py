@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -22,10 +23,13 @@ from tests.parts.server import CatalogServer
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
 STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openfga", "opa"}
-"""Fixtures that start the part of their name."""
+"""Fixtures that start the part of their name; the tests that use them have the mark `part` of it."""
 
 RUNS = ("sqlite", "postgres", "servers-sqlite", "servers-postgres", "spark", "generated", "parts", "engines")
 """`make test` has the first two, `make test-all` all but the last, `make test-engines` the last."""
+
+NAMES_A_PART = re.compile(rf"\b({'|'.join(sorted(STARTED_PARTS))})\b|mark\.part\(")
+"""In the text of each module with tests that need a part: the run `parts` imports no others."""
 
 PACKAGED_PARTS = {"postgresql", "shell"}
 """Parts that `make test` installs or finds on any machine; a test that needs another one is in the run of its folder
@@ -145,7 +149,7 @@ def _may_have_tests_of(run: str, path: Path) -> bool:
     if run_of_folder or not _is_test_module(path):
         return run_of_folder in {None, run}
     if run in {"parts", *FOLDERS_OF_RUNS}:
-        return run == "parts"
+        return run == "parts" and _names_a_part(path)
     return _starts_servers(path) == run.startswith("servers-")
 
 
@@ -215,6 +219,8 @@ def _runs_of(item: pytest.Item) -> set[str]:
     if run_of_folder := _run_of_folder(item.path):
         return {run_of_folder}
     if parts:
+        if not _names_a_part(item.path):
+            raise pytest.UsageError(f"{item.nodeid} needs {', '.join(sorted(parts))}: name it in the module")
         return {"parts"}
     prefix = "servers-" if _starts_servers(item.path) else ""
     return {f"{prefix}{database}" for database in _databases_of(item)}
@@ -226,6 +232,11 @@ def _databases_of(item: pytest.Item) -> set[str]:
         return {"sqlite"}
     is_marked = item.get_closest_marker("both_databases") or any(_is_below(item, folder) for folder in BOTH_DATABASES)
     return {"sqlite", "postgres"} if is_marked else {"postgres"}
+
+
+@cache
+def _names_a_part(module: Path) -> bool:
+    return NAMES_A_PART.search(module.read_text()) is not None
 
 
 @cache
@@ -243,6 +254,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         state = registry.look_up(mark.args[0])
         if isinstance(state, registry.Missing):
             (pytest.fail if registry.are_required() else pytest.skip)(str(state))
+
+
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    """Refuse to start a part for a test whose marks do not name it: it would be in a run that lacks the part."""
+    name = fixturedef.argname
+    if name in STARTED_PARTS and name not in {mark.args[0] for mark in request._pyfuncitem.iter_markers("part")}:
+        pytest.fail(f"mark this test, or the parameter of its fixture, with pytest.mark.part({name!r})", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,7 @@ def test_signatures_that_are_refused(signing: Warehouse, reported: Reported, mon
     assert reported() == []
 
 
+@pytest.mark.part("minio")
 def test_credentials_of_a_staged_table_reveal_no_location(
     lake: ApiClient, nothing_vended_before: None, reported: Reported
 ) -> None:
@@ -70,6 +71,7 @@ def test_credentials_of_a_staged_table_reveal_no_location(
     assert reported() == [("data.credentials-vended", "write_data", "warehouse", str(warehouse.pk), 1)]
 
 
+@pytest.mark.part("minio")
 def test_credentials(
     lake: ApiClient, nothing_vended_before: None, reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:

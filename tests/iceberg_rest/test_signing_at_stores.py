@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 _numbers = count(1)
 
 
-@pytest.fixture(params=["minio", "seaweedfs"])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.part(name)) for name in ("minio", "seaweedfs")])
 def store(request: pytest.FixtureRequest) -> S3Server:
     found: S3Server = request.getfixturevalue(request.param)
     return found

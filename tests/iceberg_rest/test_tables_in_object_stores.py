@@ -71,7 +71,13 @@ def new_warehouse(profile: dict[str, Any], credential: dict[str, Any], **more: A
     )
 
 
-@pytest.fixture(params=["s3", "azure", "gcs"])
+@pytest.fixture(
+    params=[
+        pytest.param("s3", marks=pytest.mark.part("minio")),
+        pytest.param("azure", marks=pytest.mark.part("azurite")),
+        pytest.param("gcs", marks=pytest.mark.part("fake_gcs")),
+    ]
+)
 def remote(request: pytest.FixtureRequest, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Remote:
     keep_secrets(monkeypatch)
     if request.param == "s3":

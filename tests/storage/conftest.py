@@ -25,7 +25,12 @@ def store(root: Path) -> LocalStore:
     return LocalStore(root)
 
 
-@pytest.fixture(params=["azure", "gcs"])
+@pytest.fixture(
+    params=[
+        pytest.param("azure", marks=pytest.mark.part("azurite")),
+        pytest.param("gcs", marks=pytest.mark.part("fake_gcs")),
+    ]
+)
 def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     if request.param == "azure":
         return azure(request.getfixturevalue("azurite"), monkeypatch)

@@ -40,7 +40,7 @@ KEYS = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=["minio", "seaweedfs"])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.part(name)) for name in ("minio", "seaweedfs")])
 def store(request: pytest.FixtureRequest) -> S3Server:
     found: S3Server = request.getfixturevalue(request.param)
     return found
