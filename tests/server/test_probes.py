@@ -99,16 +99,16 @@ def test_a_server_without_its_database_is_alive(tmp_path: Path) -> None:
 
 
 def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
-    with BareServer(tmp_path / "home") as server:
+    with BareServer(tmp_path / "home", **SOON) as server:
         assert manage(server, "migrate", "--verbosity", "0").returncode == 0
         with server.client() as working, server.client() as probe, server.holding(working):
-            assert probe.get("/health/ready").json == {"status": "ready"}
+            until(lambda: probe.get("/health/ready").json == {"status": "ready"})
             probe.send(b"GET /health/ready HTTP/1.1\r\nHost: x\r\n")  # the rest follows when it stops
             server.signal(signal.SIGTERM)
             until(lambda: not listens(server))
             response = probe.send(b"\r\n").response()
             assert response.status == 503
-            assert response.json == {"status": "not ready", "reasons": ["the server is stopping"]}
+            assert response.json["reasons"][0] == "the server is stopping"  # a busy database may be another reason
         assert server.wait() == 0
 
 
