@@ -198,7 +198,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["icekeeper.http.drf_json.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["icekeeper.http.drf_json.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.http.drf_json.FirstFormat",
-    "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.http.serializers.OperationSchema",
+    "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.http.openapi.OperationSchema",
     "EXCEPTION_HANDLER": "icekeeper.kernel.errors.responses.error_response",
     "UNAUTHENTICATED_USER": None,
 }

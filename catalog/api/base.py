@@ -52,9 +52,9 @@ from catalog.services.tables.register import register_tabular
 from catalog.services.tables.rename import rename_tabular
 from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
+from icekeeper.kernel.http.openapi import empty_response
 from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
 from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment
-from icekeeper.kernel.http.serializers import empty_response
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.shapes import Uuid
 from icekeeper.kernel.json.strict import read_json_object, write_json

@@ -37,7 +37,7 @@ from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.tables.generic_tables import list_generic_tables_for, load_generic_table_for
 from catalog.services.tables.create_generic_table import create_generic_table
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from icekeeper.kernel.json.shapes import Keywords, Uuid
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE

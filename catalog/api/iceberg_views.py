@@ -49,7 +49,7 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for, require_tabular_exists
 from catalog.services.tables.create_view import create_view, replace_view
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from icekeeper.kernel.json.shapes import TaggedUnion
 
 VIEW = Tabular.Kind.VIEW

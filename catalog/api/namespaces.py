@@ -30,8 +30,8 @@ from catalog.services.namespaces.create import create_namespace
 from catalog.services.namespaces.drop import drop_namespace, drop_subtree
 from catalog.services.namespaces.properties import update_namespace_properties
 from icekeeper.kernel.errors.types import NoSuchNamespace
+from icekeeper.kernel.http.openapi import empty_response
 from icekeeper.kernel.http.raw_path import decode_segment, split_levels
-from icekeeper.kernel.http.serializers import empty_response
 from icekeeper.kernel.json.shapes import Uuid
 
 

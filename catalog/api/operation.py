@@ -14,8 +14,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from catalog.identifiers import Identifier
 from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.openapi import empty_response, operation_responses
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
-from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from icekeeper.kernel.json.shapes import Body
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 

@@ -80,7 +80,7 @@ from catalog.services.tables.create import create_table, files_to_write
 from catalog.services.tables.drop import unregister_table
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from icekeeper.kernel.json.shapes import Body, TaggedUnion
 
 TABLE = Tabular.Kind.TABLE

@@ -10,8 +10,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
+from icekeeper.kernel.http.openapi import operation_responses
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
-from icekeeper.kernel.http.serializers import operation_responses
 from tenancy.models import Securable
 
 T = Securable.Type

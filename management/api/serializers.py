@@ -1,4 +1,4 @@
-"""Serializers that several resources share: responses, strict requests, searches, ids, and users or roles."""
+"""Serializers and fields that several resources share: strict requests, responses, searches, ids, users or roles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from rest_framework import serializers
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
-from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Grantee, require_user_id
 from tenancy.models import Securable
@@ -24,6 +23,50 @@ from tenancy.selectors.users import find_unregistered_users
 
 ONLY_WITH_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
 LAST_PAGE = "Absent on the last page"
+
+
+class Text(serializers.CharField):
+    """A JSON string, kept as it is; DRF's own field also takes numbers and trims."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(trim_whitespace=False, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Flag(serializers.BooleanField):
+    """`true` or `false`; DRF's own field also takes texts and numbers."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
+class Number(serializers.IntegerField):
+    """A whole number; DRF's own field also takes texts and fractions of zero."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            self.fail("invalid")
+        return data
+
+
+class KebabSerializer(serializers.Serializer[Any]):
+    # JSON keys are written `like-this`; in Python the fields are named `like_this`. (A docstring here would become the
+    # description of every shape that has none.)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        fields = {}
+        for name, field in super().get_fields().items():
+            key = name.replace("_", "-")
+            if key != name:
+                field.source = name
+            fields[key] = field
+        return fields
 
 
 class _Member(NamedTuple):

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from icekeeper.kernel.http.serializers import Flag, Text
-from management.api.serializers import LAST_PAGE, IdText, ResponseSerializer, resource_type
+from management.api.serializers import LAST_PAGE, Flag, IdText, ResponseSerializer, Text, resource_type
 from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.actions import Can
 from tenancy.authz.port import authorizer

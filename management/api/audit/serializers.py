@@ -9,9 +9,8 @@ from uuid import UUID
 from rest_framework import serializers
 
 from catalog.objects import TABULARS, client_uuids
-from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
-from management.api.serializers import LAST_PAGE, ResponseSerializer
+from management.api.serializers import LAST_PAGE, ResponseSerializer, Text
 from tenancy.audit.chain import record_document
 from tenancy.audit.recording import canonical_text
 from tenancy.models import AuditRecord

@@ -8,7 +8,7 @@ from typing import Final
 
 from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from management.api.grants.serializers import (
     ApplyGrantsRequest,
     AssignmentListResponse,

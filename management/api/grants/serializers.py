@@ -11,13 +11,14 @@ from uuid import UUID
 from rest_framework import serializers
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.serializers import (
     LAST_PAGE,
     GrantPrincipal,
     IdText,
+    KebabSerializer,
     ResponseSerializer,
     StrictSerializer,
+    Text,
     VariantSerializer,
     is_seen,
     read_grantee,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from management.api.permissions.serializers import (
     ActionsBatchCheckRequest,
     ActionsBatchCheckResponse,

@@ -7,13 +7,15 @@ from typing import Any, ClassVar, Final
 
 from rest_framework import serializers
 
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.permissions.checks import MAX_CHECKS, TABULAR_IDS, TABULAR_NAMES, ActionField, ActionNames
 from management.api.schema import OBJECT_TYPES, WITH_EXTENSIONS
 from management.api.serializers import (
+    Flag,
     GrantPrincipal,
     IdText,
+    KebabSerializer,
     ResponseSerializer,
+    Text,
     UserOrRole,
     VariantSerializer,
     render_grantee,

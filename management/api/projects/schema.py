@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from management.api.projects.serializers import (
     CreateProjectRequest,
     CreateProjectResponse,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.serializers import ResponseSerializer
+from management.api.serializers import KebabSerializer, ResponseSerializer, Text
 
 
 class CreateProjectRequest(KebabSerializer):

@@ -7,9 +7,15 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.schema import WITH_EXTENSIONS
-from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, ResponseSerializer, SearchRequest
+from management.api.serializers import (
+    LAST_PAGE,
+    ONLY_WITH_PAGES,
+    KebabSerializer,
+    ResponseSerializer,
+    SearchRequest,
+    Text,
+)
 from management.api.users.serializers import ORIGIN, UserType
 from tenancy.authz.role_paths import Entry
 from tenancy.models import User

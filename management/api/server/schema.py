@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from management.api.schema import describe, operation
 from management.api.server.serializers import BootstrapRequest, IcekeeperInfo, ServerInfo
 

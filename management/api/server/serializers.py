@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
-from management.api.serializers import ResponseSerializer
+from management.api.serializers import Flag, KebabSerializer, ResponseSerializer, Text
 from tenancy.models import User
 from tenancy.services.registration import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH
 

@@ -12,9 +12,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from catalog.services.warehouse_statistics import HOUR, CountsOfAnHour
-from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.schema import WITH_EXTENSIONS
-from management.api.serializers import LAST_PAGE, IdText, ResponseSerializer
+from management.api.serializers import LAST_PAGE, IdText, KebabSerializer, ResponseSerializer, Text
 from management.models import NO_WAREHOUSE
 
 

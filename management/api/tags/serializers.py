@@ -10,8 +10,7 @@ from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 
 from catalog.selectors.tagged_objects import Attached
-from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from management.api.serializers import LAST_PAGE, ResponseSerializer
+from management.api.serializers import LAST_PAGE, KebabSerializer, ResponseSerializer, Text
 from tenancy.models import Securable, TagAttachment, TagDefinition
 from tenancy.selectors.tags import TargetTag
 

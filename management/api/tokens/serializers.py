@@ -5,8 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text
-from management.api.serializers import LAST_PAGE, ResponseSerializer
+from management.api.serializers import LAST_PAGE, KebabSerializer, Number, ResponseSerializer, Text
 from tenancy.actor import SCOPES
 from tenancy.models import AccessToken
 from tenancy.services.access_tokens import DEFAULT_OVERLAP_SECONDS, MAX_OVERLAP_SECONDS

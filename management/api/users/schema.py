@@ -7,7 +7,7 @@ from functools import partial
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.serializers import empty_response
+from icekeeper.kernel.http.openapi import empty_response
 from management.api.roles.serializers import RoleMembershipListResponse
 from management.api.schema import (
     BAD_PAGE,

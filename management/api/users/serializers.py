@@ -6,9 +6,16 @@ from typing import Any
 
 from rest_framework import serializers
 
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.schema import WITH_EXTENSIONS
-from management.api.serializers import LAST_PAGE, ONLY_WITH_PAGES, ResponseSerializer, SearchRequest
+from management.api.serializers import (
+    LAST_PAGE,
+    ONLY_WITH_PAGES,
+    Flag,
+    KebabSerializer,
+    ResponseSerializer,
+    SearchRequest,
+    Text,
+)
 from tenancy.models import User
 
 SEEN = (

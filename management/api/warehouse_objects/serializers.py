@@ -12,14 +12,16 @@ from catalog.models import Tabular
 from catalog.selectors.tables.search import FoundTabular
 from catalog.services.protection import Protection
 from catalog.services.tables.undrop import MAX_TARGETS
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.serializers import (
     LAST_PAGE,
     ONLY_WITH_PAGES,
+    Flag,
     IdText,
+    KebabSerializer,
     ResponseSerializer,
     SearchRequest,
     StrictSerializer,
+    Text,
 )
 from storage.models import Warehouse
 

@@ -11,10 +11,9 @@ from drf_spectacular.utils import extend_schema_field
 from pydantic import BaseModel
 from rest_framework import serializers
 
-from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text
 from icekeeper.kernel.ids import new_id
 from management.api.schema import WITH_EXTENSIONS
-from management.api.serializers import ResponseSerializer
+from management.api.serializers import KebabSerializer, Number, ResponseSerializer, Text
 from storage.credentials import CREDENTIAL_TYPES, KINDS, TYPES
 from storage.models import Warehouse
 from storage.profiles import kinds as profile_kinds

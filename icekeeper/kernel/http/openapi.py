@@ -1,4 +1,4 @@
-"""Serializer fields and OpenAPI descriptions of all APIs: strict fields, kebab-case objects, error responses."""
+"""OpenAPI descriptions of the operations of all APIs: their schema class, their responses and the error envelope."""
 
 from __future__ import annotations
 
@@ -50,50 +50,6 @@ class BodySchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         return body_schema(self.target.shape, lambda body: auto_schema.resolve_serializer(body, direction).ref)
-
-
-class Text(serializers.CharField):
-    """A JSON string, kept as it is; DRF's own field also takes numbers and trims."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(trim_whitespace=False, **options)
-
-    def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str):
-            self.fail("invalid")
-        return super().to_internal_value(data)
-
-
-class Flag(serializers.BooleanField):
-    """`true` or `false`; DRF's own field also takes texts and numbers."""
-
-    def to_internal_value(self, data: Any) -> bool:
-        if not isinstance(data, bool):
-            self.fail("invalid", input=data)
-        return data
-
-
-class Number(serializers.IntegerField):
-    """A whole number; DRF's own field also takes texts and fractions of zero."""
-
-    def to_internal_value(self, data: Any) -> int:
-        if type(data) is not int:
-            self.fail("invalid")
-        return data
-
-
-class KebabSerializer(serializers.Serializer[Any]):
-    # JSON keys are written `like-this`; in Python the fields are named `like_this`. (A docstring here would become the
-    # description of every shape that has none.)
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        fields = {}
-        for name, field in super().get_fields().items():
-            key = name.replace("_", "-")
-            if key != name:
-                field.source = name
-            fields[key] = field
-        return fields
 
 
 class ErrorModel(serializers.Serializer[None]):
