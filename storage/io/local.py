@@ -138,10 +138,14 @@ class LocalStore(ObjectStore):
 
     def create_folder(self, location: str) -> bool:
         request_context.remaining_seconds()
-        names = self._names(location)
-        with suppress(ObjectNotFound), self._translate_errors(location), self._folder(names):
-            return False
-        with self._translate_errors(location), self._folder(names, create=True):
+        *folders, name = self._names(location)
+        with self._translate_errors(location), self._folder(folders, create=True) as parent:
+            try:
+                os.mkdir(name, 0o755, dir_fd=parent)
+            except FileExistsError:
+                os.close(os.open(name, OPEN_FOLDER, dir_fd=parent))  # fails for a file or a link
+                return False
+            os.fsync(parent)
             return True
 
     def remove_empty_folder(self, location: str) -> None:

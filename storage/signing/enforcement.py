@@ -13,7 +13,7 @@ from django.db.models import Q
 from icekeeper.kernel.errors.types import BadRequest
 from storage.models import Warehouse
 from storage.profiles.kinds import read_stored_profile
-from storage.profiles.profile import Profile, signs_requests, vends_credentials
+from storage.profiles.profile import signs_requests, vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile, is_aws_host
 from tenancy.authz.port import is_authorization_off
 
@@ -29,10 +29,8 @@ class Enforcement(StrEnum):
     """The body of DeleteObjects is enforced as well, by the hash in the signature."""
 
 
-def signs_with_warehouse_keys(profile: Profile) -> bool:
+def signs_with_warehouse_keys(profile: S3Profile | StackitProfile) -> bool:
     """Return whether requests are signed with the warehouse's own keys, at a store other than AWS."""
-    if not isinstance(profile, S3Profile | StackitProfile):
-        return False
     document = profile.as_json()
     return signs_requests(document) and not vends_credentials(document) and not is_aws(profile.as_s3())
 
@@ -85,6 +83,7 @@ def warn_of_unsigned_writes() -> None:
 def _signs_with_warehouse_keys(document: dict[str, Any]) -> bool:
     """As `signs_with_warehouse_keys`; false for a stored profile that this version cannot read."""
     try:
-        return signs_with_warehouse_keys(read_stored_profile(document))
+        profile = read_stored_profile(document)
     except BadRequest:
         return False
+    return isinstance(profile, S3Profile | StackitProfile) and signs_with_warehouse_keys(profile)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from django.conf import settings
 
@@ -200,10 +200,10 @@ def _run_steps(
 def _check_signing(
     steps: _Steps, profile: Profile, credential: Credential | None, probe: _Probe | None
 ) -> Enforcement | None:
-    if not signs_with_warehouse_keys(profile):
+    if not isinstance(profile, S3Profile | StackitProfile) or not signs_with_warehouse_keys(profile):
         steps.skip(CheckName.REMOTE_SIGNING, NO_OWN_SIGNATURES)
         return None
-    s3 = cast("S3Profile | StackitProfile", profile).as_s3()
+    s3 = profile.as_s3()
 
     def probe_signatures() -> Enforcement:
         return _require(probe).probe_signatures(s3, catalog_keys(s3, credential))
