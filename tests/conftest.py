@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import gc
 import os
 import re
 import zlib
@@ -19,6 +20,9 @@ from tests.harness.run_environment import RunEnvironment
 from tests.parts import registry
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
+
+# What is imported and collected stays: the garbage collector would only walk through it, again and again.
+gc.disable()
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
@@ -245,6 +249,12 @@ def _starts_servers(module: Path) -> bool:
         return True
     source = module.read_text()
     return any(name in source for name in SERVER_NAMES)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
