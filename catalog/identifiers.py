@@ -1,4 +1,4 @@
-"""How tabulars are addressed: levels and a name, as clients spell them and as they are looked up."""
+"""How tabulars are addressed: levels and a name, as clients spell them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key, require_name
+from icekeeper.kernel.names import path_key, require_name
 
 MAX_DEPTH = 5
 MAX_KEY_BYTES = 2000
@@ -32,30 +32,9 @@ class Identifier:
     def as_json(self) -> dict[str, Any]:
         return {"namespace": list(self.levels), "name": self.name}
 
-    @property
-    def name_key(self) -> str:
-        return lookup_key(self.name)
-
-    @property
-    def path_key(self) -> str:
-        return path_key(self.levels)
-
 
 def dotted(levels: Levels) -> str:
     return ".".join(levels)
-
-
-def lookup_key(name: str) -> str:
-    """As `name_key`, for names that are not validated: an impossible name gets a key that matches nothing."""
-    return "" if "\x00" in name else name_key(name)
-
-
-def path_key(levels: Levels) -> str:
-    """Return the look-up key of a namespace; for impossible names a key that matches nothing."""
-    for level in levels:
-        if "\x00" in level or LEVEL_SEPARATOR in level:
-            return ""
-    return LEVEL_SEPARATOR.join(map(name_key, levels))
 
 
 def require_levels(value: object) -> Levels:

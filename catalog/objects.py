@@ -12,11 +12,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from catalog.errors import no_such_object
-from catalog.identifiers import Identifier, Levels, lookup_key, path_key
+from catalog.identifiers import Identifier, Levels
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
-from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor, Grantee

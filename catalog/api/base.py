@@ -33,7 +33,7 @@ from catalog.api.render import (
     build_access_config,
     build_access_config_after_write,
 )
-from catalog.identifiers import Identifier, Levels, path_key, require_identifier
+from catalog.identifiers import Identifier, Levels, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
     Access,
@@ -58,6 +58,7 @@ from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segm
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.shapes import Uuid
 from icekeeper.kernel.json.strict import read_json_object, write_json
+from icekeeper.kernel.names import path_key
 from storage.vending.delegation import RequestedAccess, parse_requested_access
 from tenancy.actor import Actor
 from tenancy.authn.requests import authenticate_request

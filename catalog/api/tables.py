@@ -64,7 +64,7 @@ from catalog.iceberg import shapes
 from catalog.iceberg.metrics_reports import REPORTS
 from catalog.iceberg.requirements import TABLE_REQUIREMENTS
 from catalog.iceberg.updates import TABLE_UPDATES
-from catalog.identifiers import Identifier, path_key, require_identifier
+from catalog.identifiers import Identifier, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.access.files import access_of_creator
 from catalog.selectors.tables.load import (
@@ -82,6 +82,7 @@ from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.openapi import empty_response
 from icekeeper.kernel.json.shapes import Body, TaggedUnion
+from icekeeper.kernel.names import lookup_key, path_key
 
 TABLE = Tabular.Kind.TABLE
 
@@ -453,9 +454,9 @@ def _committed_table(path: Identifier, identifier: object) -> Identifier:
     if identifier is None:
         return path
     named = require_identifier(identifier, "identifier")
-    if (named.path_key, named.name_key) == (path.path_key, path.name_key):
+    if (path_key(named.levels), lookup_key(named.name)) == (path_key(path.levels), lookup_key(path.name)):
         return path
-    is_branch = path.name.startswith("branch_") and path.path_key == path_key((*named.levels, named.name))
+    is_branch = path.name.startswith("branch_") and path_key(path.levels) == path_key((*named.levels, named.name))
     if not is_branch:
         raise TableIdentifierMismatch(f"identifier: {named} is not the table of the path, {path}")
     return named

@@ -10,14 +10,14 @@ from uuid import UUID
 from django.conf import settings
 
 from catalog.errors import no_such_namespace
-from catalog.identifiers import Levels, path_key
+from catalog.identifiers import Levels
 from catalog.models import Namespace, shown_properties
 from catalog.selectors.visible_pages import require_to_list, visible_page
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
-from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.names import LEVEL_SEPARATOR, path_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor

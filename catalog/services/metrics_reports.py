@@ -28,6 +28,7 @@ from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.json.strict import read_stored_json, write_json
+from icekeeper.kernel.names import lookup_key, path_key
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -102,7 +103,7 @@ def _last_seen_table(actor: Actor, warehouse_id: UUID, table: Identifier) -> UUI
 
     None when it was not loaded, or when it is hidden from `actor`.
     """
-    seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
+    seen, _ = metadata_cache.last_seen((warehouse_id, path_key(table.levels), lookup_key(table.name)))
     if seen is None or not is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, seen.tabular_id):
         return None
     return seen.tabular_id
@@ -117,7 +118,7 @@ def _record(table_id: UUID, received: _Received) -> bool:
 
 def _record_in_one_statement(table_id: UUID, received: _Received) -> bool:
     table, report = received.table, received.report
-    target = [table.path_key, table.name_key, received.warehouse_id, table_id]
+    target = [path_key(table.levels), lookup_key(table.name), received.warehouse_id, table_id]
     day = [received.at.date(), write_json(report.figures).decode()]
     kept = [report.kind, report.snapshot_id, received.at, received.text.decode()]
     limit = settings.ICEKEEPER.metrics_reports_per_day
@@ -130,8 +131,8 @@ def _record_step_by_step(table_id: UUID, received: _Received) -> bool:
     named = Tabular.objects.live().filter(
         pk=table_id,
         kind=Tabular.Kind.TABLE,
-        name_key=table.name_key,
-        namespace__path_key=table.path_key,
+        name_key=lookup_key(table.name),
+        namespace__path_key=path_key(table.levels),
         namespace__warehouse_id=received.warehouse_id,
         namespace__warehouse__status=Warehouse.Status.ACTIVE,
     )

@@ -29,6 +29,7 @@ from catalog.services.locations.claims import find_other_claims
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.names import lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
 from storage.profiles.location import normalize, parents
@@ -112,7 +113,7 @@ def find_signable(*, warehouse_id: UUID, tabular_id: UUID) -> tuple[WarehouseSto
 
 def find_by_name(*, warehouse_id: UUID, identifier: Identifier) -> tuple[WarehouseStorage, Signable | None]:
     """As `find_signable`."""
-    return _find(warehouse_id, _BY_NAME, [identifier.path_key, identifier.name_key, warehouse_id])
+    return _find(warehouse_id, _BY_NAME, [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id])
 
 
 def find_namespace(*, warehouse_id: UUID, path_key: str | None = None) -> tuple[WarehouseStorage, UUID | None]:

@@ -1,4 +1,4 @@
-"""Names of warehouses, namespaces and tabulars: validation, and the key by which they are looked up.
+"""Names of warehouses, namespaces and tabulars: validation, and the keys by which they are looked up.
 
 The spelling is stored as sent; two names are the same when their keys are equal, on every database.
 """
@@ -6,6 +6,7 @@ The spelling is stored as sent; two names are the same when their keys are equal
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from icekeeper.kernel.errors.types import BadRequest
 
@@ -32,6 +33,19 @@ _LAYOUT = dict.fromkeys(map(ord, "\n\r\t"))
 def name_key(name: str) -> str:
     """Return the case- and width-insensitive form: NFKC(casefold(NFKC(name)))."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def lookup_key(name: str) -> str:
+    """As `name_key`, for names that are not validated: an impossible name gets a key that matches nothing."""
+    return "" if "\x00" in name else name_key(name)
+
+
+def path_key(levels: Sequence[str]) -> str:
+    """Return the look-up key of a namespace; for impossible names a key that matches nothing."""
+    for level in levels:
+        if "\x00" in level or LEVEL_SEPARATOR in level:
+            return ""
+    return LEVEL_SEPARATOR.join(map(name_key, levels))
 
 
 def require_name(name: object, what: str) -> str:

@@ -12,11 +12,12 @@ from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, connections
 
-from catalog.identifiers import Levels, dotted, lookup_key, path_key
+from catalog.identifiers import Levels, dotted
 from catalog.services.tables import bulk_register
 from catalog.services.tables.bulk_register import ImportEntry, ImportResult
 from icekeeper.kernel.db.transactions import is_outcome_unknown, is_overload
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
+from icekeeper.kernel.names import lookup_key, path_key
 from management.table_import.source import ImportSource, Item, NamespaceEntry, UnreadableEntry
 from tenancy.actor import INTERNAL
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from catalog.identifiers import Levels, path_key, require_levels
+from catalog.identifiers import Levels, require_levels
 from catalog.models import Tabular
 from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.strict import read_json
+from icekeeper.kernel.names import path_key
 from management.table_import.source import (
     ImportSource,
     Item,

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from catalog.identifiers import Levels, lookup_key
+from catalog.identifiers import Levels
 from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.names import lookup_key
 
 
 @dataclass(frozen=True, slots=True)

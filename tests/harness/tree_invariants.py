@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from catalog.identifiers import path_key
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.names import LEVEL_SEPARATOR, path_key
 from tenancy.models import Grant, Securable
 
 

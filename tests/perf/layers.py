@@ -57,6 +57,7 @@ def layers(target: str) -> dict[str, float]:
     from catalog.selectors.tables import load
     from catalog.selectors.tables.metadata_cache import metadata_cache
     from icekeeper.kernel.db.sql import fetch_one
+    from icekeeper.kernel.names import lookup_key, path_key
     from management.call_counter import count_request
     from tenancy.actor import ANONYMOUS
 
@@ -96,9 +97,9 @@ def layers(target: str) -> dict[str, float]:
             )
         ),
     }
-    seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
+    seen, _ = metadata_cache.last_seen((warehouse_id, path_key(table.levels), lookup_key(table.name)))
     assert seen is not None
-    params = [seen.tabular_id, seen.metadata_location, table.path_key, table.name_key, warehouse_id]
+    params = [seen.tabular_id, seen.metadata_location, path_key(table.levels), lookup_key(table.name), warehouse_id]
     found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, load._LOAD, params))
     return found
 

@@ -16,6 +16,7 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
+from icekeeper.kernel.names import lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
 from storage.vending.delegation import (
@@ -155,7 +156,7 @@ def find_files_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, 
 
     Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
     """
-    params = [identifier.path_key, identifier.name_key, warehouse_id]
+    params = [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id]
     row = fetch_one_as(_NamedFilesRow, settings.READ_DATABASE, _BY_NAME, params)
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)

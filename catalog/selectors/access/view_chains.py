@@ -22,7 +22,7 @@ from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
 from icekeeper.kernel.json.strict import read_stored_json
-from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key, path_key
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor, owner_properties_of, require_user_id
 from tenancy.audit.occurrences import record_denial
@@ -102,8 +102,8 @@ def reader_through(
 
 def _read(warehouse_id: UUID, views: Sequence[Identifier], properties: Iterable[str]) -> list[_View | None]:
     """Read the views in their order, None for one that does not exist."""
-    addresses = [f"{view.path_key}{LEVEL_SEPARATOR}{view.name_key}" for view in views]
-    paths, names = [view.path_key for view in views], [view.name_key for view in views]
+    paths, names = [path_key(view.levels) for view in views], [lookup_key(view.name) for view in views]
+    addresses = [f"{path}{LEVEL_SEPARATOR}{name}" for path, name in zip(paths, names, strict=True)]
     rows = fetch_all("default", _VIEWS, [paths, names, LEVEL_SEPARATOR, addresses, warehouse_id])
     if not rows or _ViewRow(*rows[0]).warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)

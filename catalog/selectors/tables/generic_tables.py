@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 
 from catalog.errors import no_such_tabular
-from catalog.identifiers import Identifier, Levels, path_key
+from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
     FILES_COLUMNS,
@@ -25,6 +25,7 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one_as
 from icekeeper.kernel.errors.types import NoSuchGenericTable
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json
+from icekeeper.kernel.names import lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.vending.delegation import FileAccess
 from tenancy.actor import Actor
@@ -119,7 +120,7 @@ class ListedGenericTable:
 
 def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier) -> LoadedGenericTable:
     """Load a generic table. Raises `NoSuchWarehouse` or `NoSuchGenericTable` (also when the namespace is missing)."""
-    params = [identifier.path_key, identifier.name_key, warehouse_id]
+    params = [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id]
     row = fetch_one_as(_GenericTableRow, settings.READ_DATABASE, _BY_NAME, params)
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)

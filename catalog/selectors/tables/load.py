@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from catalog.errors import no_such_namespace, no_such_tabular
-from catalog.identifiers import Identifier, Levels, path_key
+from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.access.files import (
     FILES_COLUMNS,
@@ -34,7 +34,7 @@ from catalog.selectors.visible_pages import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one, fetch_one_as
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.json.strict import read_stored_json, write_json
-from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import verify_metadata_file
@@ -153,7 +153,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
 
     Raises `NoSuchWarehouse`, `NoSuchTable` or `NoSuchView` (also when the namespace is missing, as clients probe).
     """
-    address = (warehouse_id, identifier.path_key, identifier.name_key)
+    address = (warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
     seen, document = metadata_cache.last_seen(address)
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
     row = fetch_one_as(_LoadRow, settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
@@ -203,7 +203,9 @@ def require_tabular_exists(
     kind: Tabular.Kind,
 ) -> UUID:
     """Return the id of a tabular whose metadata `actor` may get. Raises as `load_tabular_for`."""
-    row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
+    row = fetch_one(
+        settings.READ_DATABASE, _EXISTS, [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id]
+    )
     warehouse_status, found_id, found_kind = row or (None, None, None)
     if warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)

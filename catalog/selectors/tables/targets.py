@@ -14,6 +14,7 @@ from catalog.selectors.access.files import NAMED_TABULAR, STORAGE_COLUMNS, Stora
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache, read_metadata_document
 from icekeeper.kernel.db.sql import as_uuid, fetch_one_as
 from icekeeper.kernel.json.strict import read_stored_json
+from icekeeper.kernel.names import lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
 from tenancy.actor import Actor
@@ -107,13 +108,13 @@ def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
 
     Raises `NoSuchWarehouse` for a missing or inactive warehouse.
     """
-    params = [identifier.path_key, identifier.name_key, warehouse_id]
+    params = [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id]
     return _target(warehouse_id, identifier, fetch_one_as(_TargetRow, "default", _TARGET, params))
 
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
     """As `find_target`, with the bytes of the current metadata file; empty without a file."""
-    address = (warehouse_id, identifier.path_key, identifier.name_key)
+    address = (warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
     seen, cached = metadata_cache.last_seen(address)
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
     params = [*known, *address[1:], warehouse_id]

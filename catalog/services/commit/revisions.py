@@ -46,6 +46,7 @@ from icekeeper.kernel.errors.types import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
+from icekeeper.kernel.names import lookup_key, path_key
 from icekeeper.kernel.request_context import copy_request_context
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectStore
@@ -323,9 +324,8 @@ def _cache_version(target: Target, revision: Revision) -> None:
     identifier = revision.identifier
     version = Version(revision.move.tabular_id, revision.move.metadata_location)
     metadata_cache.put_parsed(version, revision.metadata, revision.document)
-    metadata_cache.put(
-        version, revision.document, address=(target.warehouse_id, identifier.path_key, identifier.name_key)
-    )
+    address = (target.warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
+    metadata_cache.put(version, revision.document, address=address)
 
 
 # On PostgreSQL one statement, whose parts all depend on the compare-and-set of the pointer: one round trip, and no lock

@@ -27,6 +27,7 @@ from catalog.services.tables.create import finish_staged_create, require_format_
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.names import lookup_key, path_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
@@ -59,7 +60,7 @@ def commit_table(
     (500) when the connection to the database was lost during the commit.
     """
     table = changes.table
-    with reserve_commit_slots([(warehouse_id, table.path_key, table.name_key)]):
+    with reserve_commit_slots([(warehouse_id, path_key(table.levels), lookup_key(table.name))]):
         for _ in attempts(table):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
             if requires_create(changes.requirements) and not _is_visible_table(actor, target):
@@ -89,7 +90,7 @@ def commit_transaction(
     """
     if len(changes) > MAX_TABLES:
         raise BadRequest(f"A transaction may change {MAX_TABLES} tables at most, this one names {len(changes)}")
-    addresses = [(warehouse_id, change.table.path_key, change.table.name_key) for change in changes]
+    addresses = [(warehouse_id, path_key(change.table.levels), lookup_key(change.table.name)) for change in changes]
     if len(set(addresses)) != len(addresses):
         raise TableIdentifiersNotUnique("Each table may occur only once in a transaction")
     if not changes:

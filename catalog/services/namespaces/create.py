@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import IntegrityError
 
 from catalog.errors import ReservedNamespace, no_such_namespace
-from catalog.identifiers import Levels, dotted, path_key, require_levels
+from catalog.identifiers import Levels, dotted, require_levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for
 from catalog.selectors.warehouses import require_active
@@ -21,7 +21,7 @@ from icekeeper.kernel.errors.types import (
     AlreadyExists,
 )
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
+from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key, path_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.profiles.location import location_inside, namespace_location, new_location_inside

@@ -15,7 +15,7 @@ from catalog.errors import (
     NamespaceProtected,
     no_such_namespace,
 )
-from catalog.identifiers import Levels, dotted, path_key
+from catalog.identifiers import Levels, dotted
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
 from catalog.services.idempotency import IdempotencyKey, store_response
@@ -26,6 +26,7 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import NamespaceNotEmpty
+from icekeeper.kernel.names import path_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor

@@ -10,15 +10,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Concat, Substr
 
 from catalog.errors import ChildNamespaceProtected, NamespaceProtected, no_such_namespace, no_such_object
-from catalog.identifiers import (
-    MAX_DEPTH,
-    MAX_KEY_BYTES,
-    Levels,
-    NamespaceDepthExceeded,
-    dotted,
-    path_key,
-    require_levels,
-)
+from catalog.identifiers import MAX_DEPTH, MAX_KEY_BYTES, Levels, NamespaceDepthExceeded, dotted, require_levels
 from catalog.models import Namespace
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
@@ -27,7 +19,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
-from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.names import LEVEL_SEPARATOR, path_key
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record

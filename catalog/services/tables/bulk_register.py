@@ -17,7 +17,7 @@ from django.db import transaction
 
 from catalog.errors import already_exists
 from catalog.iceberg.metadata_files import file_version
-from catalog.identifiers import Identifier, Levels, path_key, require_levels
+from catalog.identifiers import Identifier, Levels, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
 from catalog.selectors.tables.targets import Target, find_target, find_target_of_commit
@@ -28,7 +28,7 @@ from catalog.services.tables.register import read_registered, register_tabular
 from icekeeper.kernel.errors.types import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import read_stored_json
-from icekeeper.kernel.names import require_name
+from icekeeper.kernel.names import path_key, require_name
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

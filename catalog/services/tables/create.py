@@ -64,7 +64,7 @@ from icekeeper.kernel.errors.types import (
 )
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.json.strict import read_stored_json, write_json
-from icekeeper.kernel.names import require_name
+from icekeeper.kernel.names import lookup_key, path_key, require_name
 from storage.errors import no_such_warehouse
 from storage.io.stores import store_for
 from storage.models import Warehouse
@@ -314,7 +314,7 @@ def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -
     with translate_integrity_errors(new.kind, identifier), write_transaction():
         _insert_rows(new, created.id, client_uuid, locations)
         store_response(idempotency_key, created if new.is_verbatim else ModernizedVersion(created))
-    address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
+    address = (new.target.warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
     metadata_cache.put(Version(created.id, created.metadata_location), created.document, address=address)
     return created
 
@@ -352,11 +352,11 @@ def lock_name(
     if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
         raise no_such_warehouse(target.warehouse_id)
     # Checked again under the lock: no other client can create tables here now, or drop or move the namespace.
-    if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, identifier.path_key]) is None:
+    if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, path_key(identifier.levels)]) is None:
         raise no_such_namespace(identifier.levels)
     if replaced is not None:
         _replace_existing(actor, warehouse, replaced, namespace_id, identifier)
-    params = [namespace_id, identifier.name_key, warehouse.pk, client_uuid]
+    params = [namespace_id, lookup_key(identifier.name), warehouse.pk, client_uuid]
     for what, its_kind in fetch_all("default", _CONFLICTS, params):
         if what == "name":
             raise already_exists(its_kind, kind, identifier)
@@ -375,7 +375,7 @@ def _replace_existing(
     actor: Actor, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
 ) -> None:
     """Delete the rows of `replaced`, unless it was renamed concurrently: then it no longer has the name."""
-    named = [namespace_id, identifier.name_key]
+    named = [namespace_id, lookup_key(identifier.name)]
     row = lock_row(Tabular, "namespace_id = %s AND name_key = %s AND deleted_at IS NULL", named, mode="UPDATE")
     if row is None or row.pk != replaced.id:
         return
@@ -404,7 +404,7 @@ def insert_row(
     """
     take_location(actor=actor, warehouse=warehouse, location=location, owner=tabular_id)
     created_at = now()
-    names = [identifier.name, identifier.name_key]
+    names = [identifier.name, lookup_key(identifier.name)]
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
     execute(_INSERT, [*row, False, created_at, created_at])
     securable = Securable.Type(kind.value)

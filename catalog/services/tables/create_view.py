@@ -26,7 +26,7 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import Forbidden
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.names import require_name
+from icekeeper.kernel.names import lookup_key, path_key, require_name
 from tenancy.actor import Actor, owner_properties, owner_properties_of
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
@@ -90,7 +90,7 @@ def replace_view(
     database was lost during the commit.
     """
     require_may_set_owner(actor, updated_property_names(updates))
-    with reserve_commit_slots([(warehouse_id, view.path_key, view.name_key)]):
+    with reserve_commit_slots([(warehouse_id, path_key(view.levels), lookup_key(view.name))]):
         for _ in attempts(view):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=view)
             current = target.tabular_for(actor, Can.COMMIT, VIEW)

@@ -20,6 +20,7 @@ from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import batches, lock_row
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import lookup_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tasks.leases import Lease, cancel_tasks, has_running_tasks
@@ -96,7 +97,7 @@ def drop_tabular(
 
 def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:
     """Lock by id and name: a table that was renamed concurrently is not the one that the caller named."""
-    named = [current.id, current.namespace_id, identifier.name_key]
+    named = [current.id, current.namespace_id, lookup_key(identifier.name)]
     where = "id = %s AND namespace_id = %s AND name_key = %s AND deleted_at IS NULL"
     return lock_row(Tabular, where, named, mode="UPDATE")
 

@@ -17,7 +17,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, CatalogError
-from icekeeper.kernel.names import require_name
+from icekeeper.kernel.names import lookup_key, path_key, require_name
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
@@ -59,13 +59,16 @@ def rename_tabular(
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
         with write_transaction():
-            if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, destination.path_key]) is None:
+            if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, path_key(destination.levels)]) is None:
                 raise no_such_namespace(destination.levels)
             renamed = (
                 Tabular.objects.live()
-                .filter(pk=tabular.id, namespace_id=tabular.namespace_id, name_key=source.name_key)
+                .filter(pk=tabular.id, namespace_id=tabular.namespace_id, name_key=lookup_key(source.name))
                 .update(
-                    namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now()
+                    namespace_id=namespace_id,
+                    name=destination.name,
+                    name_key=lookup_key(destination.name),
+                    updated_at=now(),
                 )
             )
             if not renamed:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.core import signing
 
-from catalog.identifiers import Levels, path_key
+from catalog.identifiers import Levels
 from catalog.models import LocationClaim
 from catalog.selectors.tables.targets import Target
 from catalog.selectors.warehouses import require_on_warehouse
@@ -23,6 +23,7 @@ from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
+from icekeeper.kernel.names import path_key
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
