@@ -136,13 +136,14 @@ PERIODIC_JOBS = [
     "tenancy.audit.chain.seal_records",
     "tenancy.audit.chain.delete_old_records",
 ]
-# Called by `serve` before it listens; a CatalogError prevents the start.
+# Called by `serve` before it listens and forks; a CatalogError prevents the start.
 STARTUP_CHECKS = [
     "tenancy.services.startup_checks.require_terms_accepted",
     "tenancy.services.startup_checks.require_chosen_backend",
     "storage.secrets.stores.require_readable_secrets",
     "storage.signing.enforcement.warn_of_unsigned_writes",
     "tenancy.signing_keys.require_signing_keys",
+    "catalog.services.commit.queue.share_leases",
 ]
 # Called in each server process when it starts to serve; each returns a function that is called when the process stops.
 BACKGROUND_JOBS = [

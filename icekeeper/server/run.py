@@ -25,7 +25,6 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 
 from icekeeper.conf.groups import ServerSettings
 from icekeeper.conf.settings import Settings
-from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.metrics_endpoint import MetricsExporter
 from icekeeper.server.transfer_limits import Limits
@@ -202,7 +201,6 @@ class HttpServer(BaseApplication):  # type: ignore[misc]
             slow_connections_per_address=server.slow_connections_per_address or max(1, server.connections // 2),
         )
         self.board = LoadBoard(server.workers)
-        share_leases()
         super().__init__()
         address = (conf.bind_ip, conf.listen_port)
         kind = TCP6Socket if ":" in conf.bind_ip else TCPSocket

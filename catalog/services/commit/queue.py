@@ -1,20 +1,30 @@
-"""The commit queue of each table: one writer at a time on this machine, and retries when another machine was faster."""
+"""The commit queue of each table: one writer at a time on this machine, and retries when another machine was faster.
+
+Threads wait in a queue of their process, the processes of one server for a lease in memory that they share. Both are
+advisory: leases expire, can be lost, and two tables may share one. The compare-and-set of the pointer excludes others.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import math
+import mmap
+import os
 import random
+import struct
 import time
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from hashlib import blake2b
 from threading import Condition, Lock
 
 from cachetools import LRUCache
 
-from icekeeper.kernel import node_leases, request_context
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
+from icekeeper.kernel.files import open_anonymous_file
 from icekeeper.kernel.request_context import current_context
 from icekeeper.kernel.threads import release_thread_slot
 from tenancy.authz.port import AuthorizationBackendError
@@ -46,6 +56,18 @@ CONTENTION_SECONDS = 1.0
 MAX_KNOWN_CLIENTS = 256
 """Connections whose last commits are recorded for a table."""
 
+LEASES = 65_536
+"""Leases of a server, one for several tables if it has many."""
+
+LEASE_SECONDS = 1.0
+"""Time after which a lease expires that a killed or stopped process has not released."""
+
+LEASE_POLL_SECONDS = 0.001
+LEASE_WAITER_SECONDS = 0.02
+"""Time after the last poll of a waiting process after which it no longer counts as waiting."""
+
+_LEASE = struct.Struct("=IIdd")
+
 
 @contextmanager
 def reserve_commit_slots(addresses: Iterable[Hashable]) -> Iterator[None]:
@@ -57,7 +79,7 @@ def reserve_commit_slots(addresses: Iterable[Hashable]) -> Iterator[None]:
     """
     try:
         with ExitStack() as slots:
-            for address in sorted(set(addresses), key=lambda each: (node_leases.lease_slot(each), str(each))):
+            for address in sorted(set(addresses), key=lambda each: (lease_number(each), str(each))):
                 slots.enter_context(_commit_slot(address))
             yield
     except AuthorizationBackendError as failure:
@@ -202,7 +224,7 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
 
     Both are reserved for a writer whose commit failed.
     """
-    slot = node_leases.lease_slot(address)
+    lease = lease_number(address)
     with _queues_lock:
         queue = _queues.get(address)
         if queue is None:
@@ -213,7 +235,7 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
         raise CommitContended("Commit conflict: too many commits to the same table are waiting; try again")
     has_committed = is_reserved = False
     try:
-        node_leases.acquire_lease(slot, seconds=node_leases.LEASE_SECONDS)
+        acquire_lease(lease, seconds=LEASE_SECONDS)
         yield
         has_committed, is_reserved = True, queue.may_continue()
     except CommitFailed as error:
@@ -221,6 +243,105 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
         raise
     finally:
         try:  # a slot that is never released would close the table to this process
-            node_leases.release_lease(slot, keep_seconds=RESERVED_SECONDS if is_reserved else 0.0)
+            release_lease(lease, keep_seconds=RESERVED_SECONDS if is_reserved else 0.0)
         finally:
             queue.release(has_committed=has_committed, is_reserved=is_reserved)
+
+
+@dataclass(slots=True)
+class _Lease:
+    """Process ids of the holder and of the first waiter (0 without one), each with its expiry."""
+
+    holder: int
+    waiter: int
+    expires: float
+    waiter_expires: float
+
+
+class LeaseBoard:
+    """Leases in memory that forked processes share. Times are those of the monotonic clock of the system."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, LEASES * _LEASE.size)
+        self._file = open_anonymous_file("icekeeper-leases")  # stays empty: byte locks need no bytes
+        self._lock = Lock()
+
+    def close(self) -> None:
+        self._memory.close()
+        self._file.close()
+
+    def acquire(self, number: int) -> bool:
+        """Acquire or renew the lease; return False, and register as waiter, if another process holds it."""
+        own, now = os.getpid(), time.monotonic()
+        with self._locked_lease(number) as lease:
+            if lease.holder in (0, own) or lease.expires <= now:
+                lease.holder, lease.expires = own, now + LEASE_SECONDS
+                if lease.waiter == own:
+                    lease.waiter = 0
+                return True
+            if lease.waiter in (0, own) or lease.waiter_expires <= now:
+                lease.waiter, lease.waiter_expires = own, now + LEASE_WAITER_SECONDS
+            return False
+
+    def release(self, number: int, *, keep_seconds: float) -> None:
+        """Release the lease after `keep_seconds`; with 0 it passes to the waiter, which must still acquire it."""
+        own, now = os.getpid(), time.monotonic()
+        with self._locked_lease(number) as lease:
+            if lease.holder != own:
+                return
+            if keep_seconds > 0:
+                lease.expires = now + keep_seconds
+            else:
+                has_waiter = lease.waiter not in (0, own) and lease.waiter_expires > now
+                lease.holder = lease.waiter if has_waiter else 0
+                lease.expires, lease.waiter = now + LEASE_WAITER_SECONDS, 0
+
+    @contextmanager
+    def _locked_lease(self, number: int) -> Iterator[_Lease]:
+        """Read a lease and write it back, under a lock between threads and one between processes.
+
+        The operating system releases the second lock of a process that dies.
+        """
+        descriptor, offset = self._file.fileno(), number * _LEASE.size
+        with self._lock:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, number)
+            try:
+                lease = _Lease(*_LEASE.unpack_from(self._memory, offset))
+                yield lease
+                _LEASE.pack_into(self._memory, offset, *astuple(lease))
+            finally:
+                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, number)
+
+
+_board: LeaseBoard | None = None
+
+
+def share_leases() -> None:
+    """Share leases among the processes that this one forks; `serve` calls it before (`STARTUP_CHECKS`)."""
+    global _board  # noqa: PLW0603 - inherited by forked processes
+    _board = LeaseBoard()
+
+
+def lease_number(key: Hashable) -> int:
+    """Return the number of the lease for `key`."""
+    digest = blake2b(repr(key).encode(errors="surrogatepass"), digest_size=4).digest()
+    return int.from_bytes(digest) % LEASES
+
+
+def acquire_lease(number: int, *, seconds: float) -> bool:
+    """Wait up to `seconds` for the lease; return whether it was acquired."""
+    if _board is None or _board.acquire(number):
+        return True
+    until = time.monotonic() + seconds
+    with release_thread_slot():
+        while time.monotonic() < until:
+            time.sleep(LEASE_POLL_SECONDS)
+            if _board.acquire(number):
+                return True
+    return False
+
+
+def release_lease(number: int, *, keep_seconds: float = 0.0) -> None:
+    """Let other processes acquire the lease after `keep_seconds`."""
+    if _board is not None:
+        _board.release(number, keep_seconds=keep_seconds)

@@ -11,7 +11,7 @@ import pytest
 
 from catalog.services.commit import queue
 from catalog.services.commit.queue import CommitQueue, attempts, reserve_commit_slots
-from icekeeper.kernel import node_leases, request_context
+from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.request_context import current_context
 
@@ -134,7 +134,7 @@ def test_a_waiter_gets_the_slot_in_bounded_time(
 def test_no_slot_at_one_table_reserves_none_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that times out at its second table has read no stale state of the first."""
     monkeypatch.setattr(queue, "MAX_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(node_leases, "lease_slot", ord)  # in the order of the leases
+    monkeypatch.setattr(queue, "lease_number", ord)  # in the order of the leases
     with reserve_commit_slots(["b"]):
         with pytest.raises(CommitContended), reserve_commit_slots(["a", "b"]):
             raise AssertionError("b is taken")
