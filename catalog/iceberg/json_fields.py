@@ -6,6 +6,7 @@ raises `BadRequest` naming the full path of the field. JSON `true` is not a numb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ MAX_ECHO: Final = 80
 
 INT_RANGE: Final = (-(2**31), 2**31 - 1)
 LONG_RANGE: Final = (-(2**63), 2**63 - 1)
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def field_path(where: str, name: str) -> str:
@@ -104,6 +107,11 @@ def as_string_map(value: Any, path: str) -> dict[str, str]:
         if not isinstance(text, str):
             raise wrong_type(field_path(path, name), "a string", text)
     return value  # type: ignore[no-any-return]  # checked above
+
+
+def parse_int(text: str) -> int | None:
+    """The 32-bit integer in the text of a property, None for any other text."""
+    return int(text) if _INTEGER.fullmatch(text) and INT_RANGE[0] <= int(text) <= INT_RANGE[1] else None
 
 
 def required(owner: Mapping[str, Any], name: str, where: str) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from catalog.iceberg.draft import Draft, WorkingCopy
-from catalog.iceberg.json_fields import INT_RANGE, as_string_map, clip, read_object, read_string_list
+from catalog.iceberg.json_fields import as_string_map, clip, parse_int, read_object, read_string_list
 from icekeeper.kernel.errors.types import BadRequest
 
 RESERVED_PROPERTIES: Final = frozenset(
@@ -24,34 +23,7 @@ RESERVED_PROPERTIES: Final = frozenset(
 )
 """They steer a request or mirror the metadata, and are never stored ("Reserved table properties")."""
 
-IMMUTABLE_PROPERTIES: Final = ("encryption.key-id",)
-"""Data files are encrypted with the key that the table was created with: with another one they cannot be read."""
-
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
-
 PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
-DEFAULT_PREVIOUS_VERSIONS_MAX: Final = 100
-
-
-class ImmutablePropertyModification(BadRequest):
-    wire_type = "ImmutablePropertyModification"
-
-
-class ImmutablePropertyRemoval(BadRequest):
-    wire_type = "ImmutablePropertyRemoval"
-
-
-def check_immutable_properties(before: dict[str, str], after: dict[str, str]) -> None:
-    """Refuse a change to an immutable property that the table has; a table without one may still get it.
-
-    Raises `ImmutablePropertyModification` or `ImmutablePropertyRemoval`.
-    """
-    for name in IMMUTABLE_PROPERTIES:
-        if name not in before or after.get(name) == before[name]:
-            continue
-        if name in after:
-            raise ImmutablePropertyModification(f"Cannot modify immutable property: {name}")
-        raise ImmutablePropertyRemoval(f"Cannot remove immutable property: {name}")
 
 
 def read_table_properties(value: Any, where: str) -> dict[str, str]:
@@ -66,19 +38,6 @@ def read_table_properties(value: Any, where: str) -> dict[str, str]:
     if limit is not None and parse_int(limit) is None:
         raise BadRequest(f"{where}.{PREVIOUS_VERSIONS_MAX}: expected an integer, got {clip(limit)}")
     return properties
-
-
-def previous_versions_max(properties: dict[str, str]) -> int:
-    """Return the maximum length of a table's metadata log: at least one.
-
-    An invalid value in a file of another writer counts as unset, so that the table remains writable.
-    """
-    limit = parse_int(properties.get(PREVIOUS_VERSIONS_MAX, ""))
-    return DEFAULT_PREVIOUS_VERSIONS_MAX if limit is None else max(1, limit)
-
-
-def parse_int(text: str) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text) and INT_RANGE[0] <= int(text) <= INT_RANGE[1] else None
 
 
 def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:

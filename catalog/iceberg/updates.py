@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NotRequired, get_type_hints
 
 from catalog.iceberg import properties, schema_changes, shapes, snapshots, table_changes
 from catalog.iceberg.draft import Draft, UpdateKind, apply_each, current_snapshot_id, written_snapshot_id
-from catalog.iceberg.json_fields import as_list, read_int, read_string
+from catalog.iceberg.json_fields import as_list, parse_int, read_int, read_string
 from catalog.iceberg.legacy import write_legacy_fields
 from catalog.iceberg.types import (
     DEFAULT_FORMAT_VERSION,
@@ -22,6 +22,12 @@ from catalog.iceberg.types import (
 )
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.shapes import Long, Uuid
+
+IMMUTABLE_PROPERTIES: Final = ("encryption.key-id",)
+"""Data files are encrypted with the key that the table was created with: with another one they cannot be read."""
+
+DEFAULT_PREVIOUS_VERSIONS_MAX: Final = 100
+"""Entries of the metadata log."""
 
 _LAST_ADDED: Final = "-1: the one that this request added last"
 
@@ -63,6 +69,14 @@ TABLE_UPDATES: Final[dict[str, UpdateKind[Draft]]] = {
     "add-encryption-key": UpdateKind(table_changes.on_add_encryption_key, {"encryption-key": shapes.EncryptedKey}),
     "remove-encryption-key": UpdateKind(table_changes.on_remove_encryption_key, {"key-id": str}),
 }
+
+
+class ImmutablePropertyModification(BadRequest):
+    wire_type = "ImmutablePropertyModification"
+
+
+class ImmutablePropertyRemoval(BadRequest):
+    wire_type = "ImmutablePropertyRemoval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +139,7 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
     base, metadata = draft.base, draft.metadata
     draft.settle()
     if base is not None:
-        properties.check_immutable_properties(base.get("properties") or {}, metadata.get("properties") or {})
+        _check_immutable_properties(base.get("properties") or {}, metadata.get("properties") or {})
     _fill_identity(draft, table_uuid)
     _fill_defaults(draft)
     if base is None or any(
@@ -141,7 +155,7 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
     expired: list[Any] = []
     if base is not None:
         metadata["metadata-log"], expired = _append_previous_file(
-            base, base_metadata_location, properties.previous_versions_max(metadata.get("properties") or {})
+            base, base_metadata_location, _previous_versions_max(metadata.get("properties") or {})
         )
     metadata["last-updated-ms"] = _next_update_time(base, metadata.get("snapshot-log") or [], draft.now_ms)
     return TableChange(
@@ -166,6 +180,19 @@ def _initial_version(base: TableMetadata | None, updates: list[Any]) -> int:
                 raise BadRequest(f"updates[{index}] (upgrade-format-version): {error.message}") from error
             return table_changes.check_format_version(version, where)
     return DEFAULT_FORMAT_VERSION
+
+
+def _check_immutable_properties(before: dict[str, str], after: dict[str, str]) -> None:
+    """Refuse a change to an immutable property that the table has; a table without one may still get it.
+
+    Raises `ImmutablePropertyModification` or `ImmutablePropertyRemoval`.
+    """
+    for name in IMMUTABLE_PROPERTIES:
+        if name not in before or after.get(name) == before[name]:
+            continue
+        if name in after:
+            raise ImmutablePropertyModification(f"Cannot modify immutable property: {name}")
+        raise ImmutablePropertyRemoval(f"Cannot remove immutable property: {name}")
 
 
 def _fill_identity(draft: Draft, table_uuid: str | None) -> None:
@@ -206,6 +233,15 @@ def _write_history(draft: Draft) -> None:
     has_other_version = base is not None and base["format-version"] != draft.format_version
     if draft.current_snapshot_id != was_current or has_other_version:
         metadata["current-snapshot-id"] = written_snapshot_id(draft.current_snapshot_id, draft.format_version)
+
+
+def _previous_versions_max(table_properties: dict[str, str]) -> int:
+    """Return the maximum length of a table's metadata log: at least one.
+
+    An invalid value in a file of another writer counts as unset, so that the table remains writable.
+    """
+    limit = parse_int(table_properties.get(properties.PREVIOUS_VERSIONS_MAX, ""))
+    return DEFAULT_PREVIOUS_VERSIONS_MAX if limit is None else max(1, limit)
 
 
 def _append_previous_file(
