@@ -146,7 +146,7 @@ def authorizer() -> Authorizer:
 
 def is_openfga() -> bool:
     """Return whether OpenFGA decides permissions."""
-    return bool(settings.ICEKEEPER.effective_authz_backend == "openfga")
+    return bool(settings.ICEKEEPER.authz_backend == "openfga")
 
 
 def is_authorization_off() -> bool:
