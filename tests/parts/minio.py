@@ -19,4 +19,5 @@ class Minio(S3Server):
         return [PROGRAM.require(), "server", self.home / "data", "--address", f"127.0.0.1:{self.port}"]
 
     def variables(self) -> dict[str, str]:
-        return {"MINIO_ROOT_USER": self.user, "MINIO_ROOT_PASSWORD": self.password, "MINIO_BROWSER": "off"}
+        quiet = {"MINIO_BROWSER": "off", "MINIO_SCANNER_SPEED": "slowest"}
+        return {"MINIO_ROOT_USER": self.user, "MINIO_ROOT_PASSWORD": self.password, **quiet}

@@ -20,6 +20,7 @@ from storage.profiles.s3 import S3Profile
 from storage.vending.delegation import FileAccess, Vended
 from storage.vending.s3_sts import s3_policy
 from storage.vending.vend import issue
+from tests.conftest import IS_LONG
 from tests.parts.minio import Minio
 from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 
@@ -81,7 +82,7 @@ def upload_in_parts(s3: Any, bucket: str, key: str) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=60 if IS_LONG else 20,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking an example takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
