@@ -8,6 +8,9 @@ IN := .venv/bin/python
 # Show progress immediately, also if the output is a pipe (CI).
 export PYTHONUNBUFFERED := 1
 
+# Without bytecode each run of pytest would compile all tests again, and each server that they start its sources.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run test test-all test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs lint-words \
 	fmt bench rck parts openapi docs constraints clean python environment
