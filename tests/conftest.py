@@ -98,7 +98,7 @@ pytest_plugins = [
     "tests.token_fixtures",
 ]
 
-hypothesis.settings.register_profile("short", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("short", deadline=None, print_blob=True, max_examples=50)
 hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
 hypothesis.settings.load_profile("long" if IS_LONG else "short")
 
@@ -157,6 +157,7 @@ def _may_have_tests_of(run: str, path: Path) -> bool:
     return _starts_servers(path) == run.startswith("servers-")
 
 
+@cache
 def _run_of_folder(path: Path) -> str | None:
     for run, folders in FOLDERS_OF_RUNS.items():
         if any(path.is_relative_to(HERE / folder) for folder in folders):
@@ -189,8 +190,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3_600))
     if run := config.getoption("--run"):
-        config.hook.pytest_deselected(items=[item for item in items if run not in _runs_of(item)])
-        items[:] = [item for item in items if run in _runs_of(item)]
+        selected: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            (selected if run in _runs_of(item) else others).append(item)
+        config.hook.pytest_deselected(items=others)
+        items[:] = selected
 
 
 def _require_one_way_to_empty(item: pytest.Item) -> None:

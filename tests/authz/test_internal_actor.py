@@ -8,7 +8,7 @@ which check permissions for every actor; the port allows these.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -25,11 +25,14 @@ ACTS_AS_THE_SERVER = {
 """Who names `INTERNAL`, and as what. Nothing that a request gets to."""
 
 
-def sources() -> Iterator[tuple[str, ast.AST]]:
-    for project in PROJECTS:
-        for path in sorted((ROOT / project).rglob("*.py")):
-            if "migrations" not in path.parts:
-                yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+@cache
+def sources() -> list[tuple[str, ast.AST]]:
+    return [
+        (str(path.relative_to(ROOT)), ast.parse(path.read_text()))
+        for project in PROJECTS
+        for path in sorted((ROOT / project).rglob("*.py"))
+        if "migrations" not in path.parts
+    ]
 
 
 def test_only_commands_and_workers_act_as_the_server() -> None:

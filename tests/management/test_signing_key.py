@@ -35,6 +35,10 @@ def test_one_of_the_data_folder(tmp_path: Path, held: str) -> None:
     assert done.returncode == 1
     begins = f"icekeeper: {file} contains a weak key (docs/upgrade.md)"
     assert (done.stdout, done.stderr) == ("", f"{begins}; {TAKES}\n")
-    file.unlink()
+
+
+def test_a_missing_one_is_created_and_used(tmp_path: Path) -> None:
     assert check(tmp_path).returncode == 0
-    assert check(tmp_path).returncode == 0, "the created key is used"
+    created = (tmp_path / "secret-key").read_text()
+    assert check(tmp_path).returncode == 0
+    assert (tmp_path / "secret-key").read_text() == created

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,20 @@ PAGE_PARAMETERS = {"pageToken", "pageSize", "page-token", "page-size"}
 Recorded = tuple[str, str, Exchange]
 
 
+@cache
+def served_operations(document: str) -> dict[str, str]:
+    """Return method and path, such as `GET /v1/{}/tables`, by the id of the operation."""
+    return {
+        each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
+        for path, item in build_document(document).content["paths"].items()
+        for method, each in item.items()
+    }
+
+
 def recorded() -> Iterator[Recorded]:
     """Return document, operation and exchange of every recorded request to a route of Lakekeeper."""
     for name in DOCUMENTS:
-        paths = build_document(name).content["paths"]
-        operations = {
-            each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
-            for path, item in paths.items()
-            for method, each in item.items()
-        }
+        operations = served_operations(name)
         for operation_id, exchanges in read_exchanges(name).items():
             if is_described(name, operations[operation_id]):
                 yield from ((name, operations[operation_id], each) for each in exchanges)
@@ -90,11 +96,7 @@ def test_recorded_responses_have_no_members_of_our_own() -> None:
 def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
     checked = {(name, operation) for name, operation, _ in recorded()}
     for name in DOCUMENTS:
-        served = {
-            f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
-            for path, item in build_document(name).content["paths"].items()
-            for method in item
-        }
+        served = set(served_operations(name).values())
         missing = {each for each in served & read_schemas()[name]["operations"].keys() if (name, each) not in checked}
         # A DELETE without a required parameter and without a body has no example.
         assert missing <= {"DELETE /management/v1/project"}
@@ -120,11 +122,7 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
 def test_members_that_strict_clients_reject_are_found(
     operation_id: str, location: tuple[Any, ...], members: dict[str, Any]
 ) -> None:
-    operations = {
-        each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
-        for path, item in build_document("management").content["paths"].items()
-        for method, each in item.items()
-    }
+    operations = served_operations("management")
     exchange = next(each for each in read_exchanges("management")[operation_id] if each["status"] == 200)
     body, _ = without_own_features(deepcopy(exchange["response"]))
     assert differences("management", operations[operation_id], 200, body) == []

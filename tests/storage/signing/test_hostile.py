@@ -14,6 +14,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from storage.signing.errors import MethodNotSignable
 from storage.signing.request import RequestToSign, SignableRequest, read_request
 from storage.signing.uri import bucket_addresses
+from tests.conftest import IS_LONG
 from tests.storage.signing.test_addresses import profile_of
 
 TABLE = "wh/t"
@@ -55,7 +56,7 @@ def require_inside(key: str) -> None:
     assert not set(key.split("/")) & {"", ".", ".."}, key
 
 
-@settings(max_examples=1500)
+@settings(max_examples=1500 if IS_LONG else 200)
 @given(
     method=st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE"]),
     host=st.one_of(st.just(HOSTS[0]), st.just(HOSTS[0]), st.sampled_from(HOSTS)),
@@ -91,7 +92,7 @@ def test_signed_requests_stay_in_the_table(method: str, host: str, path: str, qu
         require_inside(copied)
 
 
-@settings(max_examples=500)
+@settings(max_examples=500 if IS_LONG else 100)
 @given(st.text(max_size=60), st.sampled_from(["GET", "PUT", "POST", "DELETE"]), st.text(max_size=30))
 def test_any_text_is_rejected_without_a_crash(uri: str, method: str, header: str) -> None:
     assert passed(RequestToSign("eu-1", method, uri, {header: [uri]}, body=header)) is None
@@ -100,7 +101,7 @@ def test_any_text_is_rejected_without_a_crash(uri: str, method: str, header: str
         require_inside(inside.keys[0])
 
 
-@settings(max_examples=300)
+@settings(max_examples=300 if IS_LONG else 100)
 @given(st.text(max_size=80))
 def test_any_body_is_rejected_without_a_crash(body: str) -> None:
     text = f"<Delete><Object><Key>wh/t/a</Key></Object>{body}</Delete>"

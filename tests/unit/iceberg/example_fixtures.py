@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, settings
 from tests.conftest import IS_LONG
 
 
-def examples(number: int) -> settings:
-    """Run this number of examples, ten times as many in a long run."""
+def examples(number: int, long: int | None = None) -> settings:
+    """Run this number of examples; `long` in a long run, by default ten times as many."""
     return settings(
-        max_examples=number * 10 if IS_LONG else number,
+        max_examples=(long or 10 * number) if IS_LONG else number,
         derandomize=not IS_LONG,
         deadline=None,
         database=None,

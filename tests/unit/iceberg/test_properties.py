@@ -23,7 +23,7 @@ from tests.unit.iceberg.damaged_document_fixtures import damaged, nonsense
 from tests.unit.iceberg.example_fixtures import examples
 
 pytestmark = pytest.mark.timeout(3_600)  # for the long run
-bounded = examples(200)
+bounded = examples(60, long=2_000)
 
 
 def assert_sound(metadata: TableMetadata) -> None:

@@ -24,7 +24,7 @@ from tests.unit.iceberg.strategy_fixtures import START_MS
 from tests.unit.iceberg.views import strategy_fixtures as given_a
 
 pytestmark = pytest.mark.timeout(3_600)  # for the long run
-bounded = examples(200)
+bounded = examples(60, long=2_000)
 
 
 def by_id(metadata: ViewMetadata) -> dict[int, Any]:
