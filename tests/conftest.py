@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import fcntl
 import gc
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -174,6 +175,18 @@ def _is_in_share(module: Path, number: int, count: int) -> bool:
     return zlib.crc32(str(module.relative_to(HERE)).encode(), EVEN_START) % count == number - 1
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect shares one after the other: runs on both databases have the same modules, and one run compiles them."""
+    folder = os.open(HERE, os.O_RDONLY)
+    try:
+        if session.config.getoption("--share"):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        return (yield)
+    finally:
+        os.close(folder)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
@@ -286,12 +299,16 @@ def run_environment() -> RunEnvironment:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
-    """Use a file for SQLite tests: only so do several connections, WAL and busy timeouts behave as in production."""
+    """Use a file for SQLite tests: only so do several connections, WAL and busy timeouts behave as in production.
+
+    It is not synced to disk, like all other files of a run.
+    """
     from django.conf import settings
 
     if RUN.postgres is None:
         for alias, database in settings.DATABASES.items():
             database.setdefault("TEST", {})["NAME"] = str(RUN.home / f"test-{alias}.sqlite3")
+            database["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
 
 
 @pytest.fixture(scope="session")

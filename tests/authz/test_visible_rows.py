@@ -1,4 +1,4 @@
-"""`visible_to` returns the rows that a permission check per object allows, in a constant number of statements."""
+"""`visible_to` returns the rows that permission checks of the objects allow, in a constant number of statements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.queries import read_roles, visible_securables
 from tenancy.authz.model import rights_model
-from tenancy.authz.permissions import is_allowed
+from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import Subject
 from tenancy.models import AuditRecord, Grant, Project, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
@@ -37,10 +37,11 @@ def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     return create_tree(warehouse)
 
 
-def seen_one_by_one(securable_type: Securable.Type) -> set[str]:
+def allowed_by_checks(securable_type: Securable.Type) -> set[str]:
     action = SEEN_BY.get(securable_type, Can.GET_METADATA)
-    rows = Securable.objects.of_type(securable_type)
-    return {row.pk for row in rows if is_allowed(ALICE, action, securable_type, row.object_id)}
+    rows = list(Securable.objects.of_type(securable_type))
+    decisions = check_permissions(ALICE, [(action, ObjectRef(securable_type, row.object_id)) for row in rows])
+    return {row.pk for row, is_allowed in zip(rows, decisions, strict=True) if is_allowed}
 
 
 def seen_at_once(securable_type: Securable.Type) -> set[str]:
@@ -75,7 +76,7 @@ def test_each_privilege_shows_what_it_allows(
         grant = Grant.objects.create_on(securable_id=securable_id(*ref), privilege=privilege, **grantee)
         builtin.clear_caches()
         for each in TYPES:
-            assert seen_at_once(each) == seen_one_by_one(each), (ref, each)
+            assert seen_at_once(each) == allowed_by_checks(each), (ref, each)
         grant.delete()
 
 
