@@ -20,7 +20,11 @@ class OperatorCommand(BaseCommand):
     """A `CatalogError` ends the command with its message, its hint and exit status 1. So does a database that is
     unreachable or not migrated to this version, with the message of `serve`. `--traceback` shows the cause. Errors of a
     usable database stay as they are.
+
+    It runs no system checks, which import the views of both APIs: settings are validated when they are read.
     """
+
+    requires_system_checks: list[str] = []
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:

@@ -7,20 +7,22 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from azure.core.credentials import TokenCredential
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+from azure.core.pipeline.transport import RequestsTransport
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient, UserDelegationKey
 from cachetools import LRUCache
+from django.conf import settings
 
 from storage.credentials import AzureClientCredentials, AzureSystemIdentity
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token, require_usable
 from storage.identity.token_service import retry_within_deadline
 from storage.network.endpoints import require_permitted_address
-from storage.network.store_http import azure_client_options
+from storage.network.store_http import ca_bundle, store_session
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import DEFAULT_AUTHORITY_HOST, DEFAULT_HOST, AdlsProfile, OneLakeProfile
 
@@ -103,6 +105,25 @@ class DelegationKeys:
 
 
 delegation_keys = DelegationKeys()
+
+
+def azure_client_options() -> dict[str, Any]:
+    """Return the options of a client of Azure's SDK. The client owns connections: close it, or keep it permanently.
+
+    It does not follow redirects. It does not retry either: the SDK would wait as long as a Retry-After header says.
+    """
+    limits = settings.ICEKEEPER.storage
+    bounds = {
+        "connection_timeout": limits.connect_timeout,
+        "read_timeout": limits.request_timeout,
+        "connection_verify": ca_bundle(),
+    }
+    return {
+        **bounds,
+        "transport": RequestsTransport(session=store_session(), **bounds),
+        "retry_total": 0,
+        "permit_redirects": False,
+    }
 
 
 def catalog_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Token:

@@ -16,7 +16,7 @@ from obstore.store import AzureStore
 
 from storage.credentials import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity, Credential
 from storage.errors import StoreUnavailable
-from storage.identity.azure import account_url, catalog_token
+from storage.identity.azure import account_url, azure_client_options, catalog_token
 from storage.identity.keys import CredentialNotIssued, RefreshingValue, Token
 from storage.io.bucket import (
     CONFLICT,
@@ -32,7 +32,6 @@ from storage.io.bucket import (
 from storage.network.store_http import (
     MAX_RESPONSE_BYTES,
     RemainingTime,
-    azure_client_options,
     retry_store_call,
     unlimited,
 )

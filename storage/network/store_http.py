@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from azure.core.pipeline.transport import RequestsTransport
 from django.conf import settings
 
 from icekeeper.kernel import request_context
@@ -37,25 +36,6 @@ def ca_bundle() -> bool | str:
     """Return the value of `verify` for requests and libraries based on it."""
     bundle = settings.ICEKEEPER.storage.ca_bundle
     return True if bundle is None else str(bundle)
-
-
-def azure_client_options() -> dict[str, Any]:
-    """Return the options of a client of Azure's SDK. The client owns connections: close it, or keep it permanently.
-
-    It does not follow redirects. It does not retry either: the SDK would wait as long as a Retry-After header says.
-    """
-    limits = settings.ICEKEEPER.storage
-    bounds = {
-        "connection_timeout": limits.connect_timeout,
-        "read_timeout": limits.request_timeout,
-        "connection_verify": ca_bundle(),
-    }
-    return {
-        **bounds,
-        "transport": RequestsTransport(session=store_session(), **bounds),
-        "retry_total": 0,
-        "permit_redirects": False,
-    }
 
 
 FIRST_PAUSE_SECONDS: Final = 0.1

@@ -17,6 +17,14 @@ class SecretStoreNotConfigured(CatalogError):
     wire_type: ClassVar = "SecretStoreNotConfigured"
 
 
+class SecretStoreUnavailable(CatalogError):
+    """The secret store cannot be reached, is sealed or fails; the caller may retry."""
+
+    status: ClassVar = 503
+    wire_type: ClassVar = "SecretStoreUnavailable"
+    retry_after: ClassVar = 5
+
+
 class SecretUnreadable(CatalogError):
     """A stored secret cannot be read."""
 

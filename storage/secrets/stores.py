@@ -24,8 +24,7 @@ from icekeeper.kernel.ids import new_id
 from storage.credentials import Credential, read_credential
 from storage.models import Warehouse
 from storage.secrets.database import DatabaseSecrets
-from storage.secrets.port import SecretMissing, SecretStore
-from storage.secrets.vault import SecretStoreUnavailable, vault_secrets
+from storage.secrets.port import SecretMissing, SecretStore, SecretStoreUnavailable
 
 
 def secret_store() -> SecretStore:
@@ -38,6 +37,8 @@ def secret_stores() -> list[SecretStore]:
     own = settings.ICEKEEPER
     if own.kv2.url is None:
         return [database_secrets()]
+    from storage.secrets.vault import vault_secrets  # with the library of Vault, which most servers do not need
+
     stores: list[SecretStore] = [database_secrets(), vault_secrets()]
     return stores[::-1] if own.secret_backend == "kv2" else stores  # noqa: S105 - the name of a store
 

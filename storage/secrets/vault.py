@@ -24,9 +24,14 @@ from hvac import exceptions as vault_errors
 from hvac.exceptions import InvalidPath
 
 from icekeeper.kernel import request_context
-from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import parse_id
-from storage.secrets.port import SecretMissing, SecretStore, SecretStoreNotConfigured, SecretUnreadable
+from storage.secrets.port import (
+    SecretMissing,
+    SecretStore,
+    SecretStoreNotConfigured,
+    SecretStoreUnavailable,
+    SecretUnreadable,
+)
 
 logger = logging.getLogger("icekeeper.secrets")
 
@@ -127,14 +132,6 @@ _TRANSIENT: Final = (
     vault_errors.BadGateway,
     vault_errors.UnexpectedError,  # any status without an exception of its own, such as 504
 )
-
-
-class SecretStoreUnavailable(CatalogError):
-    """Vault cannot be reached, is sealed or fails; the caller may retry."""
-
-    status: ClassVar = 503
-    wire_type: ClassVar = "SecretStoreUnavailable"
-    retry_after: ClassVar = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,19 @@ from typing import Any, Self
 
 import requests
 
-from tests.parts import migrated, process
+from tests.parts import process, server_databases
 from tests.parts.process import PartError
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
+BOOTSTRAP_PREFIXES = (
+    "ICEKEEPER__AUDIT",
+    "LAKEKEEPER__AUDIT",
+    "LAKEKEEPER__DEFAULT_PROJECT_ID",
+    "LAKEKEEPER__ENABLE_DEFAULT_PROJECT",
+    "LAKEKEEPER__OPENFGA",
+)
+"""Settings that change what `manage.py bootstrap` writes."""
 
 
 class CatalogServer:
@@ -93,17 +101,22 @@ class CatalogServer:
 
     def prepare(self) -> Self:
         """Create an empty, bootstrapped catalog."""
-        self.migrate()
-        self.manage("bootstrap")
-        return self
+        if any(name.startswith(BOOTSTRAP_PREFIXES) for name in self._settings):
+            self.migrate()
+            self.manage("bootstrap")
+            return self
+        return self._fill("bootstrapped")
 
     def migrate(self) -> Self:
         """Create a catalog that is not bootstrapped."""
+        return self._fill("migrated")
+
+    def _fill(self, template: server_databases.Template) -> Self:
         self.storage_root.mkdir(parents=True, exist_ok=True)
         if self._database_url is None:
-            migrated.fill_sqlite(Path(self._settings["ICEKEEPER__DATA_DIR"]))
+            server_databases.fill_sqlite(Path(self._settings["ICEKEEPER__DATA_DIR"]), template)
         else:
-            migrated.fill_postgres(self._database_url)
+            server_databases.fill_postgres(self._database_url, template)
         return self
 
     def start(self) -> Self:

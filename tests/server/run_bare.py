@@ -3,13 +3,16 @@
 While the file `hold` is in its data folder, new workers stop after the fork; the file `held` reports one of them.
 """
 
+import gc
 import os
 import time
 from pathlib import Path
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
 
-import django
+gc.disable()  # as `manage.py` while modules are imported
+
+import django  # noqa: E402 - after the environment
 
 django.setup()
 
@@ -26,5 +29,6 @@ def hold() -> None:
         time.sleep(0.01)
 
 
+gc.enable()
 os.register_at_fork(after_in_child=hold)
 run_server(settings.ICEKEEPER, lambda _metrics: print("bound", flush=True))

@@ -19,8 +19,8 @@ import pytest
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import new_id
-from storage.secrets.port import SecretMissing, SecretStoreNotConfigured
-from storage.secrets.vault import SecretStoreUnavailable, VaultAccess, VaultSecrets, VaultSession
+from storage.secrets.port import SecretMissing, SecretStoreNotConfigured, SecretStoreUnavailable
+from storage.secrets.vault import VaultAccess, VaultSecrets, VaultSession
 from tests.parts.fake_vault import MOUNT, PASSWORD, POD_TOKEN, USER, FakeVault
 from tests.parts.vault import Vault
 

@@ -20,7 +20,6 @@ class Command(OperatorCommand):
         "healthy, else 1 with one line per problem on stderr. Without options it requests GET /health of the server on "
         "this machine (LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT)."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("-a", "--all", action="store_true", help="all checks")

@@ -14,7 +14,6 @@ class Command(OperatorCommand):
         "Print every setting with its value and its origin: the environment, or the default. Secrets are masked. "
         "Unknown variables with the prefixes of this server are listed at the end."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

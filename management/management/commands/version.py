@@ -12,7 +12,6 @@ from management.management.operator_command import OperatorCommand
 
 class Command(OperatorCommand):
     help = "Print the versions of Icekeeper, of the Lakekeeper whose APIs it implements, of Django and of Python."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON, which includes the commit")

@@ -20,7 +20,6 @@ class Command(OperatorCommand):
         "Errors that waiting cannot fix end the command at once: a database that a newer version has migrated, or a "
         "PostgreSQL version that is not supported."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("-d", "--check-db", action="store_true", help="wait until the databases respond")

@@ -20,6 +20,7 @@ class Command(BaseCommand):
         "start, and --once does not start under the maintenance switch either. It does not start if it cannot read "
         "the credentials of warehouses."
     )
+    requires_system_checks: list[str] = []  # as in `OperatorCommand`
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="run the tasks that are due now, then exit")
