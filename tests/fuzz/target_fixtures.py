@@ -22,6 +22,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA, snapshot
 from tests.fuzz.object_id_fixtures import Connect, Locations, find_locations
+from tests.harness.fingerprint import list_below
 
 Json = Any
 
@@ -58,19 +59,25 @@ class World:
     free_view: str
     project_id: UUID
     locations: Locations
+    paths: frozenset[str]
+    """Of all its folders and files."""
 
     @contextmanager
     def undone(self) -> Iterator[None]:
         """Undo every change inside the context: rows by a savepoint, new files by deletion."""
-        before = set(self.storage_root.rglob("*"))
         savepoint = transaction.savepoint()
         try:
             yield
         finally:
             transaction.set_rollback(False)  # a statement timeout on a busy machine is undone as well
             transaction.savepoint_rollback(savepoint)
-            for path in sorted(set(self.storage_root.rglob("*")) - before, reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
+            folders, files = list_below(self.storage_root)
+            for path in files:
+                if path not in self.paths:
+                    Path(path).unlink()
+            for path in reversed(folders):
+                if path not in self.paths:
+                    Path(path).rmdir()
 
 
 def create_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> World:
@@ -97,6 +104,8 @@ def create_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> 
     done("/namespaces/ns/tables/f/unregister", {})
     free_view = done("/namespaces/ns/views", {"name": "f", **new_view})
     assert catalog.delete("/namespaces/ns/views/f").status == 204
+    locations = find_locations(connect, warehouse, storage_root)
+    folders, files = list_below(storage_root)
     return World(
         warehouse=warehouse,
         storage_root=storage_root,
@@ -105,7 +114,8 @@ def create_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> 
         free_table=free_table["metadata-location"],
         free_view=free_view["metadata-location"],
         project_id=warehouse.project_id,
-        locations=find_locations(connect, warehouse, storage_root),
+        locations=locations,
+        paths=frozenset([*folders, *files]),
     )
 
 

@@ -55,7 +55,7 @@ def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
     ],
 )
 def test_every_request_is_handled_as_promised(operation: APIOperation, world: World, checker: ResponseChecker) -> None:
-    @examples(12, 300)
+    @examples(8, 300)
     @given(case=cases(operation), aim=AIMS)
     def exchange(case: Case, aim: int) -> None:
         with world.undone():

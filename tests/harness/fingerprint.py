@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -26,11 +27,19 @@ class Fingerprint:
 def take_fingerprint(storage_root: Path) -> Fingerprint:
     rows = _rows_in_postgres() if connection.vendor == "postgresql" else _rows()
     files = {
-        str(path.relative_to(storage_root)): sha256(path.read_bytes()).hexdigest()
-        for path in storage_root.rglob("*")
-        if path.is_file()
+        path.removeprefix(f"{storage_root}/"): sha256(Path(path).read_bytes()).hexdigest()
+        for path in list_below(storage_root)[1]
     }
     return Fingerprint(rows, files)
+
+
+def list_below(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the paths of all folders, parents first, and of all files; `Path.rglob` takes several times as long."""
+    folders, files = [], []
+    for at, inner, names in os.walk(folder):
+        folders += [f"{at}/{name}" for name in inner]
+        files += [f"{at}/{name}" for name in names]
+    return folders, files
 
 
 def _rows() -> dict[str, str]:
