@@ -139,7 +139,7 @@ def _asker(world: World, numbers: Sequence[int]) -> Actor:
 
 
 @given(plan=plans())
-@settings(max_examples=500 if IS_LONG else 25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500 if IS_LONG else 8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_say_the_same(pair: Pair, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]) -> None:
     with transaction.atomic():
         world = create_world(plan)
