@@ -1,4 +1,4 @@
-"""A kill at any line leaves a change with its audit record or neither, and a chain that is whole."""
+"""A kill at any step leaves a change with its audit record or neither, and a chain that is whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenancy.audit.chain import seal_records, verify_chain
 from tenancy.audit.recording import Event, record
 from tenancy.models import AuditRecord, Project
 from tests.faults import kill_fixtures
-from tests.faults.kill_fixtures import kill_at_line_after_line, no_pool
+from tests.faults.kill_fixtures import kill_at_step_after_step, no_pool
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
@@ -36,23 +36,23 @@ def projects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_change_and_its_record(bootstrapped: None) -> None:
-    def act(line: int) -> Callable[[], Any]:
-        return lambda: api.post("/project", {"project-name": f"p{line}", "project-id": f"p{line}"})
+    def act(step: int) -> Callable[[], Any]:
+        return lambda: api.post("/project", {"project-name": f"p{step}", "project-id": f"p{step}"})
 
-    def check(line: int) -> bool:
-        is_there = Project.objects.filter(pk=f"p{line}").exists()
-        assert AuditRecord.objects.filter(event="project.created", object_id=f"p{line}").count() == is_there
+    def check(step: int) -> bool:
+        is_there = Project.objects.filter(pk=f"p{step}").exists()
+        assert AuditRecord.objects.filter(event="project.created", object_id=f"p{step}").count() == is_there
         return is_there
 
-    kill_at_line_after_line(act, check, 2)
+    kill_at_step_after_step(act, check)
 
 
 def test_sealing(bootstrapped: None) -> None:
     first = [2 + AuditRecord.objects.count()]
 
-    def act(line: int) -> Callable[[], Any]:
+    def act(step: int) -> Callable[[], Any]:
         for number in range(2):
-            record(Event.ROLE_CREATED, actor=INTERNAL, subject=f"{line}-{number}")
+            record(Event.ROLE_CREATED, actor=INTERNAL, subject=f"{step}-{number}")
 
         def seal() -> Any:
             seal_records(actor=INTERNAL)
@@ -70,4 +70,4 @@ def test_sealing(bootstrapped: None) -> None:
         assert verify_chain().unsealed == 0
         return is_new
 
-    kill_at_line_after_line(act, check, 2)
+    kill_at_step_after_step(act, check)

@@ -1,4 +1,4 @@
-"""A kill at any line of an undrop or of a namespace move leaves the old state or the new one."""
+"""A kill at any step of an undrop or of a namespace move leaves the old state or the new one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
 from tasks.models import Task
 from tests.catalog_fixtures import SCHEMA
-from tests.faults.kill_fixtures import kill_at_line_after_line, no_pool
+from tests.faults.kill_fixtures import kill_at_step_after_step, no_pool
 from tests.harness.tree_invariants import check_trees
 from tests.harness.wsgi_client import ApiClient
 
@@ -22,7 +22,9 @@ __all__ = ["no_pool"]
 
 @pytest.fixture
 def api(warehouse: Warehouse) -> ApiClient:
-    return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+    client = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+    assert client.get("/deleted-tabulars").status == 200  # loads modules here, not in each forked process
+    return client
 
 
 def test_undrop(api: ApiClient, catalog: ApiClient, create_table: Any, soft_delete: int) -> None:
@@ -40,7 +42,7 @@ def test_undrop(api: ApiClient, catalog: ApiClient, create_table: Any, soft_dele
         check_trees()
         return not dropped
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_move(api: ApiClient, catalog: ApiClient, namespace: str) -> None:
@@ -50,8 +52,8 @@ def test_move(api: ApiClient, catalog: ApiClient, namespace: str) -> None:
     inner = Namespace.objects.get(path="ns\x1fa")
     last = [["ns", "a"]]
 
-    def act(line: int) -> Callable[[], Any]:
-        destination = ["p", "a", str(line)][::2] if last[0][0] == "ns" else ["ns", str(line)]
+    def act(step: int) -> Callable[[], Any]:
+        destination = ["p", "a", str(step)][::2] if last[0][0] == "ns" else ["ns", str(step)]
         wanted[:] = destination
         return lambda: api.post(f"/namespace/{inner.pk}/move", {"destination": destination})
 
@@ -67,4 +69,4 @@ def test_move(api: ApiClient, catalog: ApiClient, namespace: str) -> None:
         last[0] = levels
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)

@@ -1,4 +1,4 @@
-"""A kill at any line of a create, registration, commit or rename leaves the old state or the new one."""
+"""A kill at any step of a create, registration, commit or rename leaves the old state or the new one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, chosen, finishing_updates, snapshot
-from tests.faults.kill_fixtures import (
-    OWN_STRIDE,
-    TRACED,
-    kill_at_line_after_line,
-    lines_of_this_run,
-    no_pool,
-    run_and_die,
-    state,
-)
+from tests.faults.kill_fixtures import TRACED, kill_at_step_after_step, no_pool, state
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
@@ -36,48 +28,29 @@ def test_traced_paths_exist() -> None:
 def test_commit(catalog: ApiClient, create_table: Any, state: Any) -> None:
     created = create_table()
     at = created["metadata"]["last-updated-ms"]
-    numbers = iter(range(1, 10_000))
     last: dict[str, Any] = {"snapshot": None, "sequence": 0}
 
-    def act() -> Any:
-        number = last["next"]
-        return catalog.post(
-            "/namespaces/ns/tables/t",
-            {
-                "requirements": [
-                    {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": last["snapshot"]},
-                ],
-                "updates": [
-                    {
-                        "action": "add-snapshot",
-                        "snapshot": snapshot(
-                            number, parent=last["snapshot"], sequence_number=last["sequence"] + 1, at=at
-                        ),
-                    },
-                    {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number},
-                ],
-            },
-        )
+    def act(step: int) -> Callable[[], Any]:
+        added = snapshot(step, parent=last["snapshot"], sequence_number=last["sequence"] + 1, at=at)
+        body = {
+            "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": last["snapshot"]}],
+            "updates": [
+                {"action": "add-snapshot", "snapshot": added},
+                {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": step},
+            ],
+        }
+        return lambda: catalog.post("/namespaces/ns/tables/t", body)
 
-    deaths_before = deaths_after = 0
-    for line in lines_of_this_run(OWN_STRIDE):
-        last["next"] = next(numbers)
-        has_lived = run_and_die(act, line)
+    def check(step: int) -> bool:
         current = state()["t"]["metadata"].get("current-snapshot-id")
         current = None if current == -1 else current
-        assert current in {last["snapshot"], last["next"]}, f"neither old nor new after a death at line {line}"
-        if current == last["next"]:
+        assert current in {last["snapshot"], step}
+        is_new = current == step
+        if is_new:
             last.update(snapshot=current, sequence=last["sequence"] + 1)
-            deaths_after += not has_lived
-        else:
-            assert not has_lived, "acknowledged, and yet not there"
-            deaths_before += 1
-        if has_lived:
-            break
-    else:
-        raise AssertionError("the process ended before it responded")
-    assert deaths_before > 30
-    assert deaths_after > 3
+        return is_new
+
+    kill_at_step_after_step(act, check)
 
 
 def table_files(storage_root: Path) -> set[str]:
@@ -85,33 +58,33 @@ def table_files(storage_root: Path) -> set[str]:
 
 
 def test_create(catalog: ApiClient, namespace: str, state: Any) -> None:
-    def act(line: int) -> Callable[[], Any]:
-        return lambda: catalog.post("/namespaces/ns/tables", {"name": f"t{line}", "schema": SCHEMA})
+    def act(step: int) -> Callable[[], Any]:
+        return lambda: catalog.post("/namespaces/ns/tables", {"name": f"t{step}", "schema": SCHEMA})
 
     before: set[str] = set()
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         found = set(state())
-        assert found - before in (set(), {f"t{line}"})
+        assert found - before in (set(), {f"t{step}"})
         is_new = found != before
         before.update(found)
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: Path) -> None:
     """The location is reserved or not, once per name; nothing else exists."""
     before: set[str] = set()
 
-    def act(line: int) -> Callable[[], Any]:
-        body = {"name": f"t{line}", "schema": SCHEMA, "stage-create": True, "location": f"{base}/t{line}"}
+    def act(step: int) -> Callable[[], Any]:
+        body = {"name": f"t{step}", "schema": SCHEMA, "stage-create": True, "location": f"{base}/t{step}"}
         return lambda: catalog.post("/namespaces/ns/tables", body)
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         assert state() == {}
         found = {claim.location.rpartition("/")[2] for claim in LocationClaim.objects.all()}
-        assert found - before in (set(), {f"t{line}"})
+        assert found - before in (set(), {f"t{step}"})
         assert LocationClaim.objects.count() == len(found)
         assert table_files(storage_root) == set()
         is_new = found != before
@@ -119,39 +92,39 @@ def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: P
         return is_new
 
     base = Warehouse.objects.get().location
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) -> None:
     """The commit that asserts create, with a snapshot: rows of every type in one transaction."""
 
-    def act(line: int) -> Callable[[], Any]:
-        body = {"name": f"t{line}", "schema": SCHEMA, "stage-create": True}
+    def act(step: int) -> Callable[[], Any]:
+        body = {"name": f"t{step}", "schema": SCHEMA, "stage-create": True}
         metadata = catalog.post("/namespaces/ns/tables", body).json()["metadata"]
         return lambda: catalog.post(
-            f"/namespaces/ns/tables/t{line}",
+            f"/namespaces/ns/tables/t{step}",
             {
                 "requirements": [{"type": "assert-create"}],
                 "updates": [
                     *finishing_updates(metadata),
-                    {"action": "add-snapshot", "snapshot": snapshot(line, at=metadata["last-updated-ms"])},
-                    {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": line},
+                    {"action": "add-snapshot", "snapshot": snapshot(step, at=metadata["last-updated-ms"])},
+                    {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": step},
                 ],
             },
         )
 
     before: set[str] = set()
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         found = state()
-        assert found.keys() - before in (set(), {f"t{line}"})
+        assert found.keys() - before in (set(), {f"t{step}"})
         is_new = set(found) != before
         if is_new:
-            assert found[f"t{line}"]["metadata"]["current-snapshot-id"] == line
+            assert found[f"t{step}"]["metadata"]["current-snapshot-id"] == step
         before.update(found)
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_register(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
@@ -170,7 +143,7 @@ def test_register(catalog: ApiClient, create_table: Any, state: Any, storage_roo
         assert table_files(storage_root) == files, "the file was there before and stays whatever happens"
         return bool(found)
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -179,26 +152,26 @@ def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, stat
     last = [first]
     left: set[str] = set()
 
-    def act(line: int) -> Callable[[], Any]:
+    def act(step: int) -> Callable[[], Any]:
         updates = [
-            {"action": "set-location", "location": f"{first}-{line}"},
-            {"action": "set-properties", "updates": {"line": str(line)}},
+            {"action": "set-location", "location": f"{first}-{step}"},
+            {"action": "set-properties", "updates": {"step": str(step)}},
         ]
         return lambda: catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         metadata = state()["t"]["metadata"]
-        assert metadata["location"] in {last[0], f"{first}-{line}"}
+        assert metadata["location"] in {last[0], f"{first}-{step}"}
         is_new = metadata["location"] != last[0]
         if is_new:
-            assert metadata["properties"]["line"] == str(line)
+            assert metadata["properties"]["step"] == str(step)
             left.add(last[0])
             last[0] = metadata["location"]
         assert Tabular.objects.get().location == last[0]
         assert set(LocationClaim.objects.values_list("location", flat=True)) == left
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_rename_to_another_namespace(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -224,41 +197,41 @@ def test_rename_to_another_namespace(catalog: ApiClient, create_table: Any, stat
             return True
         return False
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_create_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
     before = {"ns"}
 
-    def act(line: int) -> Callable[[], Any]:
-        body = {"namespace": ["ns", f"n{line}"], "properties": {"line": str(line)}}
+    def act(step: int) -> Callable[[], Any]:
+        body = {"namespace": ["ns", f"n{step}"], "properties": {"step": str(step)}}
         return lambda: catalog.post("/namespaces", body)
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         state()
         found = {name for _, name in catalog.get("/namespaces?parent=ns").json()["namespaces"]} | {"ns"}
-        assert found - before in (set(), {f"n{line}"})
+        assert found - before in (set(), {f"n{step}"})
         is_new = found != before
         if is_new:
-            assert chosen(catalog.get(f"/namespaces/ns%1Fn{line}").json()["properties"]) == {"line": str(line)}
+            assert chosen(catalog.get(f"/namespaces/ns%1Fn{step}").json()["properties"]) == {"step": str(step)}
         before.update(found)
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     before: set[str] = set()
 
-    def act(line: int) -> Callable[[], Any]:
-        body = {"name": f"g{line}", "format": "lance", "schema": {"line": line}}
+    def act(step: int) -> Callable[[], Any]:
+        body = {"name": f"g{step}", "format": "lance", "schema": {"step": step}}
         return lambda: generic.post("/namespaces/ns/generic-tables", body)
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         listed = generic.get("/namespaces/ns/generic-tables").json()["identifiers"]
         found = {each["name"] for each in listed}
-        assert found - before in (set(), {f"g{line}"})
+        assert found - before in (set(), {f"g{step}"})
         ids = {each["id"] for each in listed}
         for kept in (
             Tabular.objects.values_list("pk", flat=True),
@@ -268,12 +241,12 @@ def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
             assert {str(key) for key in kept} == ids
         is_new = found != before
         if is_new:
-            loaded = generic.get(f"/namespaces/ns/generic-tables/g{line}")
-            assert loaded.json()["table"]["schema"] == {"line": line}
+            loaded = generic.get(f"/namespaces/ns/generic-tables/g{step}")
+            assert loaded.json()["table"]["schema"] == {"step": step}
         before.update(found)
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 LONG_LOG = {"write.metadata.previous-versions-max": "2000"}
@@ -286,35 +259,35 @@ def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, s
     keys: dict[int, str] = {}
     done: list[str] = []
 
-    def send(line: int) -> Any:
+    def send(step: int) -> Any:
         changes = [
             {
                 "identifier": {"namespace": ["ns"], "name": name},
                 "requirements": [],
-                "updates": [{"action": "set-properties", "updates": {f"line{line}": "x"}}],
+                "updates": [{"action": "set-properties", "updates": {f"step{step}": "x"}}],
             }
             for name in ("b", "a")
         ]
-        return catalog.post("/transactions/commit", {"table-changes": changes}, idempotency_key=keys[line])
+        return catalog.post("/transactions/commit", {"table-changes": changes}, idempotency_key=keys[step])
 
-    def act(line: int) -> Callable[[], Any]:
-        keys[line] = str(new_id())
-        return lambda: send(line)
+    def act(step: int) -> Callable[[], Any]:
+        keys[step] = str(new_id())
+        return lambda: send(step)
 
-    def check(line: int) -> bool:
+    def check(step: int) -> bool:
         found = state()
-        has_line = {f"line{line}" in each["metadata"]["properties"] for each in found.values()}
-        assert len(has_line) == 1, "some tables have changed and some have not"
-        assert IdempotencyRecord.objects.filter(key=keys[line]).exists() is has_line.copy().pop()
-        assert send(line).status == 204
-        done.append(f"line{line}")
+        has_step = {f"step{step}" in each["metadata"]["properties"] for each in found.values()}
+        assert len(has_step) == 1, "some tables have changed and some have not"
+        assert IdempotencyRecord.objects.filter(key=keys[step]).exists() is has_step.copy().pop()
+        assert send(step).status == 204
+        done.append(f"step{step}")
         for name in found:
             metadata = catalog.get(f"/namespaces/ns/tables/{name}").json()["metadata"]
             assert metadata["properties"].keys() == {*done, *LONG_LOG}
             assert len(metadata["metadata-log"]) == len(done), "it was done twice"
-        return has_line.pop()
+        return has_step.pop()
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_commit_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -322,24 +295,24 @@ def test_commit_that_is_sent_again(catalog: ApiClient, create_table: Any, state:
     keys: dict[int, str] = {}
     sent: list[int] = []
 
-    def send(line: int) -> Any:
-        body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"line": str(line)}}]}
-        return catalog.post("/namespaces/ns/tables/t", body, idempotency_key=keys[line])
+    def send(step: int) -> Any:
+        body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"step": str(step)}}]}
+        return catalog.post("/namespaces/ns/tables/t", body, idempotency_key=keys[step])
 
-    def act(line: int) -> Callable[[], Any]:
-        keys[line] = str(new_id())
-        return lambda: send(line)
+    def act(step: int) -> Callable[[], Any]:
+        keys[step] = str(new_id())
+        return lambda: send(step)
 
-    def check(line: int) -> bool:
-        is_new = state()["t"]["metadata"]["properties"].get("line") == str(line)
-        assert IdempotencyRecord.objects.filter(key=keys[line]).exists() is is_new
-        assert send(line).status == 200
-        sent.append(line)
+    def check(step: int) -> bool:
+        is_new = state()["t"]["metadata"]["properties"].get("step") == str(step)
+        assert IdempotencyRecord.objects.filter(key=keys[step]).exists() is is_new
+        assert send(step).status == 200
+        sent.append(step)
         metadata = catalog.get("/namespaces/ns/tables/t").json()["metadata"]
         assert len(metadata["metadata-log"]) == len(sent), "it was done twice"
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
 
 
 def test_register_over_a_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -365,4 +338,4 @@ def test_register_over_a_table(catalog: ApiClient, create_table: Any, state: Any
         current[0] = found
         return is_new
 
-    kill_at_line_after_line(act, check)
+    kill_at_step_after_step(act, check)
