@@ -40,7 +40,7 @@ PACKAGED_PARTS = {"postgresql", "shell"}
 """Parts that `make test` installs or finds on any machine; a test that needs another one is in the run of its folder
 (`FOLDERS_OF_RUNS`), or in the run `parts`."""
 
-BOTH_DATABASES = ("faults", "model", "workers")
+BOTH_DATABASES = ("faults", "model")
 """Folders whose tests are all about the database."""
 
 SERVER_FOLDERS = ("documentation", "faults", "model", "server", "workers")

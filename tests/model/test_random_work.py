@@ -31,7 +31,7 @@ from tests.model.worker import Worker, work_a_round
 from tests.parts.server import CatalogServer
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
-SECONDS = {"postgres": 600 if IS_LONG else 60, "sqlite": 120 if IS_LONG else 20}
+SECONDS = {"postgres": 600 if IS_LONG else 30, "sqlite": 120 if IS_LONG else 15}
 ROUND_SECONDS = 15
 PROCESSES = 5
 LEASES_RUN_OUT_SECONDS = 180

@@ -17,6 +17,8 @@ from tasks import leases
 from tasks.leases import LEASE_SECONDS, Lease, LeaseLost, lease_due_task, lease_task
 from tasks.models import Task
 
+pytestmark = pytest.mark.both_databases
+
 PURGE = Task.Queue.TABULAR_PURGE
 QUEUES = list(Task.Queue.values)
 

@@ -23,7 +23,7 @@ from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.workers.wait_fixtures import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.both_databases]
 
 SOON = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
 

@@ -1,4 +1,7 @@
-"""`serve` and its worker: started with it, restarted when it dies, stopped with it, and ended when it is killed."""
+"""`serve` and its worker: started with it, restarted when it dies, stopped with it, and ended when it is killed.
+
+That processes are started and stopped is no matter of the database; that a drop is purged is tested on both.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,7 @@ def zombies_of(server: CatalogServer) -> list[psutil.Process]:
     return [child for child in psutil.Process(server.pid).children() if child.status() == psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.both_databases
 def test_a_drop_is_purged(server: CatalogServer) -> None:
     api = f"{server.uri}/v1/{server.create_warehouse('purged')}"
     requests.post(f"{api}/namespaces", json={"namespace": ["ns"]}, timeout=30).raise_for_status()

@@ -24,7 +24,7 @@ from tasks.models import Task
 from tasks.worker import Worker, WorkerStopped
 from tests.harness.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture
