@@ -110,7 +110,7 @@ class KafkaConnect:
                 **self._worker,
                 "offset.storage.file.filename": str(self.home / "offsets"),
                 "offset.flush.interval.ms": "1000",  # interval of calls to the sink without messages
-                "plugin.discovery": "only_scan",
+                "plugin.discovery": "service_load",  # a scan of all jars takes 10 s
             },
         )
         connector = self._write("connector.properties", self._connector)

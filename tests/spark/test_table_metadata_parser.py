@@ -116,7 +116,7 @@ def column_names(schema: dict[str, Any]) -> list[tuple[int, str, bool]]:
     return [(field["id"], field["name"], field["required"]) for field in schema["fields"]]
 
 
-@examples(300)
+@examples(100, long=3_000)
 @given(document=table_metadata())
 def test_java_reads_what_the_engine_writes(spark: SparkSession, document: TableMetadata) -> None:
     java = JavaTables(spark)
@@ -156,7 +156,7 @@ def test_files_that_only_java_reads(spark: SparkSession) -> None:
         assert any(re.search(known, ours) for known in STRICTER), ours
 
 
-@examples(150)
+@examples(75, long=1_500)
 @given(request=create_requests())
 def test_the_same_request_creates_the_same_table(spark: SparkSession, request: dict[str, Any]) -> None:
     theirs = JavaTables(spark).create(request)

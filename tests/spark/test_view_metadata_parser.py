@@ -116,7 +116,7 @@ def logged_ids(metadata: dict[str, Any]) -> list[int]:
     return [version_id for version_id, _ in groupby(entry["version-id"] for entry in metadata["version-log"])]
 
 
-@examples(300)
+@examples(100, long=3_000)
 @given(document=view_metadata())
 def test_java_reads_what_the_engine_writes(spark: SparkSession, document: ViewMetadata) -> None:
     java = JavaViews(spark)
@@ -140,7 +140,7 @@ def test_nothing_is_accepted_that_java_refuses(spark: SparkSession, damage: tupl
         assert java_error(lambda: java.read(ours)) is None
 
 
-@examples(150)
+@examples(75, long=1_500)
 @given(request=view_requests())
 def test_the_same_request_creates_the_same_view(spark: SparkSession, request: dict[str, Any]) -> None:
     assert comparable(JavaViews(spark).create(request)) == comparable(create_view_metadata(**request))
