@@ -75,14 +75,11 @@ def create_environment() -> None:
 
 
 def install(requirements: list[Path]) -> None:
-    """Install all files with one call of pip, so that their pins are resolved together; `LOG` gets its output.
-
-    Python compiles the modules that are used at their first import: to compile all takes a third of the time.
-    """
+    """Install all files with one call of pip, so that their pins are resolved together; `LOG` gets its output."""
     names = ", ".join(file.name for file in requirements)
     print(f"Installing {names} into .venv (a few minutes the first time)", flush=True)
     command: list[str | Path] = [PYTHON, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-    command += ["--no-compile", "--progress-bar", "off", "--log", LOG]
+    command += ["--progress-bar", "off", "--log", LOG]
     for file in requirements:
         command += ["-r", file]
     if CONSTRAINTS.exists():
