@@ -29,9 +29,14 @@ class CommandLine(ManagementUtility):
     def fetch_command(self, subcommand: str) -> Any:
         name = subcommand.replace("-", "_")
         command = super().fetch_command(name if name in get_commands() else subcommand)
-        gc.freeze()
-        gc.enable()
+        _resume_collection()
         return command
+
+
+def _resume_collection() -> None:
+    """Enable the garbage collector, which from now on leaves out what has been imported: it stays."""
+    gc.freeze()
+    gc.enable()
 
 
 def run(arguments: Sequence[str] = sys.argv) -> None:
@@ -40,11 +45,12 @@ def run(arguments: Sequence[str] = sys.argv) -> None:
     A command whose output is no longer read, as by `| head`, exits with `BROKEN_PIPE_STATUS`.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
-    gc.disable()  # until `fetch_command`: while modules are imported, a fifth of the time, and nothing to collect
+    gc.disable()  # until the command is imported: a fifth of the time
     try:
         try:
             CommandLine(list(arguments)).execute()
         finally:
+            gc.enable()
             sys.stdout.flush()
     except BrokenPipeError:
         # The interpreter flushes stdout at its exit and would report the error once more.

@@ -136,8 +136,8 @@ PERIODIC_JOBS = [
     "tenancy.audit.chain.seal_records",
     "tenancy.audit.chain.delete_old_records",
 ]
-# Called by `serve` before it listens and forks; a CatalogError prevents the start.
-STARTUP_CHECKS = [
+# Checks and preparations, called by `serve` before it listens and forks; a CatalogError prevents the start.
+STARTUP_JOBS = [
     "tenancy.services.startup_checks.require_terms_accepted",
     "tenancy.services.startup_checks.require_chosen_backend",
     "storage.secrets.stores.require_readable_secrets",

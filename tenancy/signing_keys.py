@@ -38,7 +38,7 @@ class SigningKeyUnavailable(CatalogError, ImproperlyConfigured):
 
 
 def require_signing_keys() -> None:
-    """Load the signing keys before the server forks (`STARTUP_CHECKS`), so that all processes have them.
+    """Load the signing keys before the server forks (`STARTUP_JOBS`), so that all processes have them.
 
     Raises `SigningKeyUnavailable`.
     """

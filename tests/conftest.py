@@ -230,7 +230,7 @@ def _runs_of(item: pytest.Item) -> set[str]:
     """Return the runs that have this test.
 
     A test that uses a database runs on PostgreSQL, and on SQLite too if the databases can differ in its subject: locks,
-    order, paging, plans, counts, migrations, names, workers, faults, and each service and selector once. Those have the
+    order, paging, plans, counts, migrations, names, tasks, faults, and each service and selector once. Those have the
     mark `both_databases`. A test without a database runs once, in the run of SQLite. Tests that start servers of the
     product have separate runs. A test with a third-party part runs once, on PostgreSQL: it tests our use of that part,
     which is the same code on SQLite; so do random requests, of which PostgreSQL rejects more of the hostile ones.

@@ -126,7 +126,7 @@ SAMPLE_SIZE: Final = 3
 
 
 def require_readable_secrets() -> None:
-    """Startup check (`STARTUP_CHECKS`) of a few secrets.
+    """Startup check (`STARTUP_JOBS`) of a few secrets.
 
     Raises `SecretStoreNotConfigured` or `SecretUnreadable` with the setting and how to fix it.
     """

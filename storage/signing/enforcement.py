@@ -62,7 +62,7 @@ logger = logging.getLogger("icekeeper.storage")
 
 
 def warn_of_unsigned_writes() -> None:
-    """Startup check (`STARTUP_CHECKS`): log how many warehouses use remote signing but cannot have writes signed.
+    """Startup check (`STARTUP_JOBS`): log how many warehouses use remote signing but cannot have writes signed.
 
     They were created without authorization, or their stores were never probed. At most one statement.
     """

@@ -98,9 +98,9 @@ def rest_catalog(name: str, *, uri: str, warehouse: str, token: str | None = Non
     return settings
 
 
-_SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Options of Java for a few minutes of work on small data: the better code of its second compiler does not pay. The
-demo takes 119 CPU-seconds with these instead of 175."""
+_SHORT_RUN = "-XX:TieredStopAtLevel=1"
+"""Option of Java for a few minutes of work on small data, in which the better code of its second compiler does not pay.
+"""
 
 
 def machine_settings() -> dict[str, str]:
@@ -114,7 +114,7 @@ def machine_settings() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": " ".join(
-            (f"-Dlog4j2.configurationFile={log_settings}", f"-Dderby.system.home={scratch}", *_SHORT_RUN)
+            (f"-Dlog4j2.configurationFile={log_settings}", f"-Dderby.system.home={scratch}", _SHORT_RUN)
         ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

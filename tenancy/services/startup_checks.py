@@ -1,4 +1,4 @@
-"""Checks before the server starts (`STARTUP_CHECKS`): accepted terms of use, and the authorization backend."""
+"""Checks before the server starts (`STARTUP_JOBS`): accepted terms of use, and the authorization backend."""
 
 from __future__ import annotations
 

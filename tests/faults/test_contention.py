@@ -8,9 +8,12 @@ import json
 import multiprocessing
 import random
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import requests
 
@@ -119,6 +122,18 @@ def set_properties(address: str, writer: int) -> None:
             session.post(f"{address}/properties", json=body, timeout=60).raise_for_status()
 
 
+def with_lease_board(server: CatalogServer) -> list[int]:
+    """Return the process ids of the server's children that have the memory of its leases."""
+    children = [child.pid for child in psutil.Process(server.pid).children(recursive=True)]
+    return [pid for pid in children if any("icekeeper-leases" in name for name in names_of_open_files(pid))]
+
+
+def names_of_open_files(pid: int) -> Iterator[str]:
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed in the meantime
+            yield str(descriptor.readlink())
+
+
 WRITERS, ROUNDS = 32, 6
 
 
@@ -129,6 +144,7 @@ def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_pat
     database_url = run_environment.own_database("disjoint_writers")
     with CatalogServer(tmp_path / "server", database_url=database_url, workers=2) as server:
         server.create_warehouse("wh")
+        assert len(with_lease_board(server)) >= 2, "its workers share no leases"
         api = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
         requests.post(api, json={"namespace": ["n"]}, timeout=30).raise_for_status()
         requests.post(f"{api}/n/tables", json={"name": "t", "schema": SCHEMA}, timeout=30).raise_for_status()

@@ -26,7 +26,7 @@ from tests.parts.server import CatalogServer
 pytestmark = pytest.mark.both_databases
 
 START_CHECKS = (require_terms_accepted, require_chosen_backend, require_readable_secrets)
-"""Those of `STARTUP_CHECKS` that decide by the settings and the database alone."""
+"""Those of `STARTUP_JOBS` that decide by the settings and the database alone."""
 
 Environment = dict[str, str]
 

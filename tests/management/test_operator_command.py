@@ -152,3 +152,21 @@ def test_every_command_that_reads_tables_reports_a_database_without_them() -> No
     own = {name for name, app in get_commands().items() if app == "management"}
     reporting = {name for name in own if isinstance(load_command_class("management", name), OperatorCommand)}
     assert own - reporting == WITHOUT_TABLES | CHECKED_FIRST
+
+
+def test_commands_import_neither_views_nor_libraries_of_stores_that_are_not_used(manage: Manage) -> None:
+    """These would double the time of each start."""
+    program = """
+import django, sys
+from django.core.management import get_commands, load_command_class
+django.setup()
+for name, app in get_commands().items():
+    if not app.startswith("django.") and name not in {"demo", "openapi", "document_settings", "spectacular"}:
+        load_command_class(app, name)
+print(*sorted(sys.modules.keys() & {"hvac", "azure.core", "management.api.urls", "catalog.api.urls"}))
+"""
+    environment = manage.environment | {"DJANGO_SETTINGS_MODULE": "icekeeper.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\n"

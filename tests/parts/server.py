@@ -19,6 +19,7 @@ from tests.parts.process import PartError
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
 BOOTSTRAP_PREFIXES = (
+    "ICEBERG_REST__",
     "ICEKEEPER__AUDIT",
     "LAKEKEEPER__AUDIT",
     "LAKEKEEPER__DEFAULT_PROJECT_ID",

@@ -78,6 +78,6 @@ def _manage(command: str, folder: Path, location: Mapping[str, str]) -> None:
 
 
 def _temporary_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="icekeeper-migrated-"))
+    folder = Path(tempfile.mkdtemp(prefix="icekeeper-databases-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

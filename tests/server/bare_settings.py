@@ -16,6 +16,6 @@ MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 REQUEST_OBSERVERS = []
 RESPONSE_HOOKS = []
-STARTUP_CHECKS = []
+STARTUP_JOBS = []
 BACKGROUND_JOBS = []
 ROOT_URLCONF = "tests.server.urls"

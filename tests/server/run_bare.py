@@ -10,7 +10,7 @@ from pathlib import Path
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
 
-gc.disable()  # as `manage.py` while modules are imported
+gc.disable()  # while modules are imported, as in `manage.py`
 
 import django  # noqa: E402 - after the environment
 
@@ -29,6 +29,7 @@ def hold() -> None:
         time.sleep(0.01)
 
 
+gc.freeze()
 gc.enable()
 os.register_at_fork(after_in_child=hold)
 run_server(settings.ICEKEEPER, lambda _metrics: print("bound", flush=True))

@@ -1,7 +1,8 @@
 """The commit queue of each table: one writer at a time on this machine, and retries when another machine was faster.
 
 Threads wait in a queue of their process, the processes of one server for a lease in memory that they share. Both are
-advisory: leases expire, can be lost, and two tables may share one. The compare-and-set of the pointer excludes others.
+advisory: leases expire, can be lost, and two tables may share one; commands and other machines get each lease at once.
+The compare-and-set of the pointer excludes others.
 """
 
 from __future__ import annotations
@@ -317,7 +318,7 @@ _board: LeaseBoard | None = None
 
 
 def share_leases() -> None:
-    """Share leases among the processes that this one forks; `serve` calls it before (`STARTUP_CHECKS`)."""
+    """Share leases among the processes that this one forks; `serve` calls it before (`STARTUP_JOBS`)."""
     global _board  # noqa: PLW0603 - inherited by forked processes
     _board = LeaseBoard()
 

@@ -54,7 +54,7 @@ class Command(BaseCommand):
             if connection.vendor == "sqlite":
                 check_data_folder(Path(settings.DATABASES["default"]["NAME"]))
             check_databases()
-            for name in settings.STARTUP_CHECKS:
+            for name in settings.STARTUP_JOBS:
                 import_string(name)()
         except (UnusableDatabase, UnwritableFolder, CatalogError) as error:
             raise CommandError(str(error)) from error

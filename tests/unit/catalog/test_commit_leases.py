@@ -142,7 +142,7 @@ def test_no_request_waits_longer_than_the_limit(board: LeaseBoard, monkeypatch: 
 
 
 def test_the_processes_of_a_server_share_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "catalog.services.commit.queue.share_leases" in settings.STARTUP_CHECKS
+    assert "catalog.services.commit.queue.share_leases" in settings.STARTUP_JOBS
     monkeypatch.setattr(queue, "_board", None)
     queue.share_leases()
     assert queue._board is not None
