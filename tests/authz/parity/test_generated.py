@@ -112,7 +112,7 @@ WAYS = [
 
 
 SHARES = 1 if IS_LONG else 6
-"""A way through roles is asked about one of so many objects, others for each way and privilege: OpenFGA spends nearly
+"""A way through roles is asked about one object in `SHARES`, others for each way and privilege: OpenFGA spends nearly
 all time of this module on checks.
 """
 
@@ -120,7 +120,7 @@ all time of this module on checks.
 def asked_about(way: Callable[[int, ObjectRef, str], Actor], granted: str, number: int) -> list[str]:
     """Return the objects of the tree that the grantee of the `number`-th privilege on `granted` is asked about.
 
-    Who holds it directly is asked about all.
+    Who holds it directly is asked about all, others about one object in `SHARES` and that of the grant.
     """
     first = WAYS.index(way) + number
     return [
@@ -131,7 +131,7 @@ def asked_about(way: Callable[[int, ObjectRef, str], Actor], granted: str, numbe
 
 
 def test_every_object_is_asked_about() -> None:
-    """After each grant by some way through roles that counts; and by each way after some grant."""
+    """Each grant is asked about on every object by some way; each way on every object after some grant."""
     grants = [
         (name, number) for name in ONE_OF_A_TYPE for number, _ in enumerate(rights_model().privileges(TREE[name]))
     ]
