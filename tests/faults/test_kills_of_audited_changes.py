@@ -44,7 +44,7 @@ def test_a_change_and_its_record(bootstrapped: None) -> None:
         assert AuditRecord.objects.filter(event="project.created", object_id=f"p{step}").count() == is_there
         return is_there
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=6)
 
 
 def test_sealing(bootstrapped: None) -> None:
@@ -70,4 +70,4 @@ def test_sealing(bootstrapped: None) -> None:
         assert verify_chain().unsealed == 0
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=7)

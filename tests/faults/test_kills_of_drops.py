@@ -47,7 +47,7 @@ def test_drop_with_purge(catalog: ApiClient, create_table: Any, state: Any) -> N
         assert locations_are_held(by_tasks=int(is_dropped))
         return is_dropped
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=10)
 
 
 def test_soft_drop(catalog: ApiClient, create_table: Any, soft_delete: int, state: Any) -> None:
@@ -69,7 +69,7 @@ def test_soft_drop(catalog: ApiClient, create_table: Any, soft_delete: int, stat
         assert set(Task.objects.values_list("queue", "entity_id")) == {("soft_deletion", key) for key in hidden}
         return is_hidden
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=6)
 
 
 class Done:
@@ -107,7 +107,7 @@ def test_expiration(catalog: ApiClient, create_table: Any, soft_delete: int, sta
         assert locations_are_held(by_tasks=int(is_dropped))
         return is_dropped
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=11)
 
 
 def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
@@ -136,7 +136,7 @@ def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: 
         assert not (is_done and folder.exists())
         return is_done
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=13)
 
 
 def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
@@ -167,7 +167,7 @@ def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state
             assert len(list(folder.rglob("*.json"))) == 1
         return is_there
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=30)
 
 
 def test_recursive_drop(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -192,7 +192,7 @@ def test_recursive_drop(catalog: ApiClient, create_table: Any, state: Any) -> No
         assert locations_are_held(by_tasks=2 if is_dropped else 0)
         return is_dropped
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=23)
 
 
 def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
@@ -208,4 +208,4 @@ def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
         assert catalog.head("/namespaces/ns%1Fdropped").status == (204 if found else 404)
         return not found
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=7)

@@ -42,7 +42,7 @@ def test_undrop(api: ApiClient, catalog: ApiClient, create_table: Any, soft_dele
         check_trees()
         return not dropped
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=10)
 
 
 def test_move(api: ApiClient, catalog: ApiClient, namespace: str) -> None:
@@ -69,4 +69,4 @@ def test_move(api: ApiClient, catalog: ApiClient, namespace: str) -> None:
         last[0] = levels
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=14)

@@ -25,7 +25,16 @@ def test_traced_paths_exist() -> None:
     assert [path for path in TRACED if not Path(path).exists()] == []
 
 
-def test_commit(catalog: ApiClient, create_table: Any, state: Any) -> None:
+def table_files(storage_root: Path) -> set[str]:
+    return {f"file://{path}" for path in storage_root.rglob("*.metadata.json")}
+
+
+def have_content(files: set[str]) -> list[bool]:
+    """Return for each file whether it is more than an empty one, which a death right after its creation leaves."""
+    return [Path(file.removeprefix("file://")).stat().st_size > 0 for file in files]
+
+
+def test_commit(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
     created = create_table()
     at = created["metadata"]["last-updated-ms"]
     last: dict[str, Any] = {"snapshot": None, "sequence": 0}
@@ -48,13 +57,15 @@ def test_commit(catalog: ApiClient, create_table: Any, state: Any) -> None:
         is_new = current == step
         if is_new:
             last.update(snapshot=current, sequence=last["sequence"] + 1)
+        else:
+            left.update(have_content(table_files(storage_root) - known))
+        known.update(table_files(storage_root))
         return is_new
 
-    kill_at_step_after_step(act, check)
-
-
-def table_files(storage_root: Path) -> set[str]:
-    return {f"file://{path}" for path in storage_root.rglob("*.metadata.json")}
+    known = table_files(storage_root)
+    left: set[bool] = set()
+    kill_at_step_after_step(act, check, old=5)
+    assert left == {False, True}, "no death left an empty file, or none a complete one"
 
 
 def test_create(catalog: ApiClient, namespace: str, state: Any) -> None:
@@ -70,7 +81,7 @@ def test_create(catalog: ApiClient, namespace: str, state: Any) -> None:
         before.update(found)
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=14)
 
 
 def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: Path) -> None:
@@ -92,7 +103,7 @@ def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: P
         return is_new
 
     base = Warehouse.objects.get().location
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=10)
 
 
 def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) -> None:
@@ -124,7 +135,7 @@ def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) 
         before.update(found)
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=17)
 
 
 def test_register(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
@@ -143,7 +154,7 @@ def test_register(catalog: ApiClient, create_table: Any, state: Any, storage_roo
         assert table_files(storage_root) == files, "the file was there before and stays whatever happens"
         return bool(found)
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=10)
 
 
 def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -171,7 +182,7 @@ def test_commit_that_moves_the_table(catalog: ApiClient, create_table: Any, stat
         assert set(LocationClaim.objects.values_list("location", flat=True)) == left
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=14)
 
 
 def test_rename_to_another_namespace(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -197,7 +208,7 @@ def test_rename_to_another_namespace(catalog: ApiClient, create_table: Any, stat
             return True
         return False
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=11)
 
 
 def test_create_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
@@ -217,7 +228,7 @@ def test_create_namespace(catalog: ApiClient, namespace: str, state: Any) -> Non
         before.update(found)
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=6)
 
 
 def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
@@ -246,13 +257,13 @@ def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
         before.update(found)
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=9)
 
 
 LONG_LOG = {"write.metadata.previous-versions-max": "2000"}
 
 
-def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any) -> None:
+def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any, storage_root: Path) -> None:
     """Two tables change together or not at all; repeated with the same key, the request is applied exactly once."""
     for name in ("a", "b"):
         create_table(name, properties=LONG_LOG)
@@ -278,6 +289,7 @@ def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, s
         found = state()
         has_step = {f"step{step}" in each["metadata"]["properties"] for each in found.values()}
         assert len(has_step) == 1, "some tables have changed and some have not"
+        left.add(tuple(sorted(have_content(table_files(storage_root) - known))))
         assert IdempotencyRecord.objects.filter(key=keys[step]).exists() is has_step.copy().pop()
         assert send(step).status == 204
         done.append(f"step{step}")
@@ -285,9 +297,13 @@ def test_transaction_that_is_sent_again(catalog: ApiClient, create_table: Any, s
             metadata = catalog.get(f"/namespaces/ns/tables/{name}").json()["metadata"]
             assert metadata["properties"].keys() == {*done, *LONG_LOG}
             assert len(metadata["metadata-log"]) == len(done), "it was done twice"
+        known.update(table_files(storage_root))
         return has_step.pop()
 
-    kill_at_step_after_step(act, check)
+    known = table_files(storage_root)
+    left: set[tuple[bool, ...]] = set()
+    kill_at_step_after_step(act, check, old=13)
+    assert left & {(False,), (True,), (False, True)}, "no death while one of the two files was written"
 
 
 def test_commit_that_is_sent_again(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -312,7 +328,7 @@ def test_commit_that_is_sent_again(catalog: ApiClient, create_table: Any, state:
         assert len(metadata["metadata-log"]) == len(sent), "it was done twice"
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=6)
 
 
 def test_register_over_a_table(catalog: ApiClient, create_table: Any, state: Any) -> None:
@@ -338,4 +354,4 @@ def test_register_over_a_table(catalog: ApiClient, create_table: Any, state: Any
         current[0] = found
         return is_new
 
-    kill_at_step_after_step(act, check)
+    kill_at_step_after_step(act, check, old=15)

@@ -53,6 +53,7 @@ class Disturber:
 
     def __init__(self, server: CatalogServer, url: str | None, watch: Watch, rng: random.Random) -> None:
         self.server, self.url, self.watch, self.rng = server, url, watch, rng
+        self.kinds = {kind: weight for kind, weight in KINDS.items() if url or kind != "cut connections"}
         self.counts: Counter[str] = Counter()
         self.sessions_cut = 0
 
@@ -64,8 +65,7 @@ class Disturber:
                 time.sleep(max(0.0, end - time.monotonic()))
                 return
             time.sleep(pause)
-            kinds = {kind: weight for kind, weight in KINDS.items() if self.url or kind != "cut connections"}
-            [kind] = self.rng.choices(list(kinds), list(kinds.values()))
+            [kind] = self.rng.choices(list(self.kinds), list(self.kinds.values()))
             self.counts[kind] += 1
             {"kill the server": self.kill_all, "kill a worker": self.kill_one, "cut connections": self.cut}[kind]()
 

@@ -32,7 +32,7 @@ from tests.parts.server import CatalogServer
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 SECONDS = {"postgres": 600 if IS_LONG else 30, "sqlite": 120 if IS_LONG else 15}
-ROUND_SECONDS = 15
+ROUND_SECONDS = 5
 PROCESSES = 5
 LEASES_RUN_OUT_SECONDS = 180
 
@@ -81,7 +81,7 @@ class Run:
             requests.post(f"{self.api}/namespaces", json={"namespace": levels}, timeout=30).raise_for_status()
 
     def work(self, seconds: float) -> None:
-        """Work in rounds, with more rounds where the machine is too slow to execute each kind of write."""
+        """Work in rounds, with more rounds until each kind of write and of disturbance has happened."""
         worked = 0.0
         while worked < seconds or (self._never_done() and worked < 10 * seconds):
             length = min(ROUND_SECONDS, seconds - worked) if worked < seconds else ROUND_SECONDS
@@ -137,8 +137,9 @@ class Run:
     def _never_done(self) -> list[str]:
         """Return the operations and faults that a meaningful run includes and that this one lacks."""
         done = Counter(record.what for record in self.journal.records if record.result is Result.DONE)
-        befallen = ["disturbances"] if not self.disturber.counts else []
-        return befallen + [what for what in REQUIRED_REQUESTS if not done[what]]
+        return [kind for kind in self.disturber.kinds if not self.disturber.counts[kind]] + [
+            what for what in REQUIRED_REQUESTS if not done[what]
+        ]
 
     def report(self, fault: Fault) -> str:
         return (
