@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -11,6 +12,9 @@ from icekeeper.kernel.db.checks import UnusableDatabase, check_databases
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
+
+POOL_LOGGER = logging.getLogger("psycopg.pool")
+"""A thread of the pool logs each failed attempt to connect: after a command's error this only repeats the reason."""
 
 MAYBE_UNUSABLE = (OperationalError, ProgrammingError, InterfaceError)
 """Errors of an unreachable database, or of one without the tables and columns of this version."""
@@ -61,6 +65,7 @@ def unusable_database(*, needs_migrations: bool = True) -> UnusableDatabase | No
 def require_usable_database(error: Exception, *, needs_migrations: bool = True) -> None:
     """Raise `CommandError` from `error`, one of `MAYBE_UNUSABLE`, if `unusable_database` finds its cause."""
     if unusable := unusable_database(needs_migrations=needs_migrations):
+        POOL_LOGGER.setLevel(logging.ERROR)
         raise CommandError(str(unusable)) from error
 
 

@@ -105,8 +105,8 @@ def test_a_database_that_cannot_be_reached(tmp_path: Path, command: str) -> None
     done = manage(command)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("CommandError: the database db on 127.0.0.1 (default) cannot be reached: ")
+    [line] = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # the rest are log lines
+    assert line.startswith("CommandError: the database db on 127.0.0.1 (default) cannot be reached: ")
     assert "hidden" not in done.stderr
 
 
