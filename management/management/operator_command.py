@@ -63,7 +63,10 @@ def unusable_database(*, needs_migrations: bool = True) -> UnusableDatabase | No
 
 
 def require_usable_database(error: Exception, *, needs_migrations: bool = True) -> None:
-    """Raise `CommandError` from `error`, one of `MAYBE_UNUSABLE`, if `unusable_database` finds its cause."""
+    """Raise `CommandError` from `error`, one of `MAYBE_UNUSABLE`, if `unusable_database` finds its cause.
+
+    From then on the connection pool logs no warnings.
+    """
     if unusable := unusable_database(needs_migrations=needs_migrations):
         POOL_LOGGER.setLevel(logging.ERROR)
         raise CommandError(str(unusable)) from error
