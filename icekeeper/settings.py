@@ -135,6 +135,7 @@ PERIODIC_JOBS = [
     "tenancy.authz.openfga.delivery.deliver_pending",
     "tenancy.audit.chain.seal_records",
     "tenancy.audit.chain.delete_old_records",
+    "tenancy.changes.retention.delete_old_events",
 ]
 # Checks and preparations, called by `serve` before it listens and forks; a CatalogError prevents the start.
 STARTUP_JOBS = [

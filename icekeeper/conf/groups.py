@@ -224,6 +224,23 @@ class AuditSettings(BaseModel):
         description="Interval over which uses of an access token from one address are counted in one record; "
         "its first use is recorded immediately",
     )
+    data_changes: Annotated[Literal["all", "ddl", "off"], ANY_SPELLING] = Field(
+        "ddl",
+        description="Commits that get an audit record: `all`; `ddl`: those that change more than they append, such as "
+        "schemas, properties, references, and data that they delete or overwrite; or none (`off`). Other changes of "
+        "tables, such as drops, are always recorded",
+    )
+
+
+class EventSettings(BaseModel):
+    """`ICEKEEPER__EVENTS__*`: the outbox, which has an event for each change."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    retention: Retention = Field(
+        7 * DAY,
+        description="Retention of events in the database; the worker deletes older ones. `0` or `none`: unlimited",
+    )
 
 
 class ReferencedBySettings(BaseModel):

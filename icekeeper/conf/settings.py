@@ -41,6 +41,7 @@ from icekeeper.conf.groups import (
     AuditSettings,
     CacheSettings,
     DatabaseSettings,
+    EventSettings,
     IdempotencySettings,
     MetricsSettings,
     ReferencedBySettings,
@@ -220,6 +221,8 @@ class Settings(DatabaseSettings):
     role: RoleSettings = Field(default_factory=RoleSettings, description="Roles")
 
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Audit trail")
+
+    events: EventSettings = Field(default_factory=EventSettings, description="Events of changes")
 
     task_poll_interval: Duration = Field(
         10.0,
@@ -467,6 +470,7 @@ OWN_FIELDS = frozenset(
         "kubernetes",
         "vault",
         "openfga_connection",
+        "events",
     }
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""

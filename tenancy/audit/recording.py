@@ -114,17 +114,17 @@ def record(
         fields["type"] = object_type
     if project is not None:
         fields["project"] = project
-    transaction.on_commit(partial(log_event, event, actor, fields | details), robust=True)
+    transaction.on_commit(partial(log_event, event.value, actor, fields | details), robust=True)
 
 
-def log_event(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
+def log_event(event: str, actor: Actor, fields: dict[str, Any]) -> None:
     """Write the log line of an event, unless audit tracing is disabled."""
     if not settings.ICEKEEPER.audit.tracing.enabled:
         return
     known: dict[str, Any] = {"id": fields["id"], "by": actor.name}
     if actor.identity is not None and actor.identity.access_token_id is not None:
         known["access_token"] = actor.identity.access_token_id
-    logger.info(event.value, extra=known | fields)
+    logger.info(event, extra=known | fields)
 
 
 MAX_DETAILS_LENGTH: Final = 262_144

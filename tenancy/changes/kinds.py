@@ -1,0 +1,103 @@
+"""The kinds of changes, in one table: which audit event, which CloudEvents type, and what else follows from each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeKind:
+    """What follows from a change of this kind, besides its audit record and its event.
+
+    `audit_event` is the name in the audit trail and in log lines; its part before the dot is the object's type, unless
+    the change is recorded for an object of another one. `event_type` is the type of the CloudEvent, Lakekeeper's where
+    it has one. The data of the event are the audit details, or with `has_request_data` the request's body, or null.
+    `changes_permissions`: decisions that are cached anywhere are invalidated.
+    """
+
+    audit_event: str
+    event_type: str
+    changes_permissions: bool = False
+    has_request_data: bool = False
+
+    @property
+    def object_type(self) -> str:
+        return self.audit_event.partition(".")[0]
+
+
+def _tabular(audit_event: str, event_type: str, *, changes_permissions: bool = False) -> ChangeKind:
+    return ChangeKind(audit_event, event_type, changes_permissions, has_request_data=True)
+
+
+class Change(Enum):
+    """Every kind of change that this server makes."""
+
+    ACCESS_TOKEN_CREATED = ChangeKind("access-token.created", "createAccessToken")
+    ACCESS_TOKEN_ROTATED = ChangeKind("access-token.rotated", "rotateAccessToken")
+    ACCESS_TOKEN_REVOKED = ChangeKind("access-token.revoked", "revokeAccessToken")
+    USER_CREATED = ChangeKind("user.created", "createUser")
+    USER_UPDATED = ChangeKind("user.updated", "updateUser")
+    USER_DELETED = ChangeKind("user.deleted", "deleteUser", changes_permissions=True)
+    USER_BLOCKED = ChangeKind("user.blocked", "blockUser")
+    USER_UNBLOCKED = ChangeKind("user.unblocked", "unblockUser")
+    SERVICE_ACCOUNT_CREATED = ChangeKind("service-account.created", "createServiceAccount")
+    SERVICE_ACCOUNT_DELETED = ChangeKind("service-account.deleted", "deleteServiceAccount", changes_permissions=True)
+    ROLE_CREATED = ChangeKind("role.created", "createRole")
+    ROLE_UPDATED = ChangeKind("role.updated", "updateRole", changes_permissions=True)
+    ROLE_DELETED = ChangeKind("role.deleted", "deleteRole", changes_permissions=True)
+    ROLE_MEMBERS_ADDED = ChangeKind("role.members-added", "addRoleMembers", changes_permissions=True)
+    ROLE_MEMBERS_REMOVED = ChangeKind("role.members-removed", "removeRoleMembers", changes_permissions=True)
+    GRANT_CREATED = ChangeKind("grant.created", "createGrant", changes_permissions=True)
+    GRANT_REVOKED = ChangeKind("grant.revoked", "revokeGrant", changes_permissions=True)
+    MANAGED_ACCESS_SET = ChangeKind("managed-access.set", "setManagedAccess", changes_permissions=True)
+    PROJECT_CREATED = ChangeKind("project.created", "createProject")
+    PROJECT_RENAMED = ChangeKind("project.renamed", "renameProject")
+    PROJECT_DELETED = ChangeKind("project.deleted", "deleteProject", changes_permissions=True)
+    TAG_DEFINITION_CREATED = ChangeKind("tag-definition.created", "createTagDefinition")
+    TAG_DEFINITION_UPDATED = ChangeKind("tag-definition.updated", "updateTagDefinition")
+    TAG_DEFINITION_DELETED = ChangeKind("tag-definition.deleted", "deleteTagDefinition", changes_permissions=True)
+    TAG_ATTACHED = ChangeKind("tag.attached", "attachTag")
+    TAG_DETACHED = ChangeKind("tag.detached", "detachTag")
+    WAREHOUSE_CREATED = ChangeKind("warehouse.created", "createWarehouse")
+    WAREHOUSE_UPDATED = ChangeKind("warehouse.updated", "updateWarehouse")
+    WAREHOUSE_DELETED = ChangeKind("warehouse.deleted", "deleteWarehouse")
+    NAMESPACE_CREATED = ChangeKind("namespace.created", "createNamespace")
+    NAMESPACE_UPDATED = ChangeKind("namespace.updated", "updateNamespace")
+    NAMESPACE_MOVED = ChangeKind("namespace.moved", "moveNamespace", changes_permissions=True)
+    NAMESPACE_DROPPED = ChangeKind("namespace.dropped", "dropNamespace")
+    TABLE_CREATED = _tabular("table.created", "createTable")
+    TABLE_REGISTERED = _tabular("table.registered", "registerTable")
+    TABLE_UPDATED = _tabular("table.updated", "updateTable")
+    TABLE_RENAMED = _tabular("table.renamed", "renameTable")
+    TABLE_MOVED = _tabular("table.moved", "renameTable", changes_permissions=True)
+    TABLE_DROPPED = _tabular("table.dropped", "dropTable")
+    TABLE_UNDROPPED = _tabular("table.undropped", "undropTabulars")
+    TABLE_EXPIRED = _tabular("table.expired", "expireTable")
+    VIEW_CREATED = _tabular("view.created", "createView")
+    VIEW_UPDATED = _tabular("view.updated", "updateView")
+    VIEW_RENAMED = _tabular("view.renamed", "renameView")
+    VIEW_MOVED = _tabular("view.moved", "renameView", changes_permissions=True)
+    VIEW_DROPPED = _tabular("view.dropped", "dropView")
+    VIEW_UNDROPPED = _tabular("view.undropped", "undropTabulars")
+    VIEW_EXPIRED = _tabular("view.expired", "expireView")
+    GENERIC_TABLE_CREATED = _tabular("generic-table.created", "createGenericTable")
+    GENERIC_TABLE_UPDATED = _tabular("generic-table.updated", "updateGenericTable")
+    GENERIC_TABLE_RENAMED = _tabular("generic-table.renamed", "renameGenericTable")
+    GENERIC_TABLE_MOVED = _tabular("generic-table.moved", "renameGenericTable", changes_permissions=True)
+    GENERIC_TABLE_DROPPED = _tabular("generic-table.dropped", "dropGenericTable")
+    GENERIC_TABLE_UNDROPPED = _tabular("generic-table.undropped", "undropTabulars")
+    GENERIC_TABLE_EXPIRED = _tabular("generic-table.expired", "expireGenericTable")
+    STAGED_LOCATION_RELEASED = ChangeKind("staged-location.released", "releaseStagedLocation")
+    PROTECTION_SET = ChangeKind("protection.set", "setProtection")
+    SERVER_BOOTSTRAPPED = ChangeKind("server.bootstrapped", "bootstrapServer")
+    SERVER_BOOTSTRAP_REOPENED = ChangeKind("server.bootstrap-reopened", "reopenBootstrap")
+    SERVER_ADMINISTRATOR_APPOINTED = ChangeKind("server.administrator-appointed", "appointAdministrator")
+    SERVER_MAINTENANCE_SWITCHED = ChangeKind("server.maintenance-switched", "switchMaintenance")
+    SERVER_SECRETS_MOVED = ChangeKind("server.secrets-moved", "moveSecrets")
+    SERVER_ENCRYPTION_KEY_ROTATED = ChangeKind("server.encryption-key-rotated", "rotateEncryptionKey")
+
+    @classmethod
+    def of_tabular(cls, kind: str, what: str) -> Change:
+        """Return the change `what` (such as `dropped`) of a tabular of `kind` (`table`, `view`, `generic-table`)."""
+        return cls[f"{kind}_{what}".replace("-", "_").upper()]
