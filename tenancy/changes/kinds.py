@@ -31,7 +31,7 @@ def _tabular(audit_event: str, event_type: str, *, changes_permissions: bool = F
 
 
 class Change(Enum):
-    """Every kind of change that this server makes."""
+    """Every kind of change that this server records."""
 
     ACCESS_TOKEN_CREATED = ChangeKind("access-token.created", "createAccessToken")
     ACCESS_TOKEN_ROTATED = ChangeKind("access-token.rotated", "rotateAccessToken")

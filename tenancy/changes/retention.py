@@ -16,7 +16,7 @@ from tenancy.actor import Actor
 from tenancy.models import OutboxEvent, Securable
 
 _REUSABLE: Final = (Securable.Type.SERVER.value, Securable.Type.PROJECT.value, Securable.Type.USER.value)
-"""Types of objects whose ids may be used again: their numbers must go on."""
+"""Types of objects whose ids may be used again: their numbers must continue."""
 
 _DELETE_NUMBERS: Final = """
 DELETE FROM tenancy_objectsequence

@@ -6,7 +6,7 @@
 
 The table of kinds (`tenancy.changes.kinds`) says what follows from each change. It is written at the end of the
 outermost block, in the same transaction: an audit record, an event in the outbox with the next number of its object,
-and a new permission epoch. After a refusal or a rollback nothing of it remains.
+and a new permission epoch. After an error or a rollback nothing of it remains.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ChangeTransaction:
         self._changes_permissions = True
 
     def call_afterwards(self, function: Callable[[], object]) -> None:
-        """Call `function` after the commit, and also after a rollback or an unknown outcome: to invalidate a cache."""
+        """Call `function` after the commit, and also after a rollback or an unknown result: to invalidate a cache."""
         self._after.append(function)
 
     def _absorb(self, inner: ChangeTransaction) -> None:

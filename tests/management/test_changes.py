@@ -60,8 +60,8 @@ def test_events_of_an_object_are_numbered_across_transactions() -> None:
         ("role:b", 2, "updateRole"),
         ("role:b", 3, "deleteRole"),
     ]
-    places = OutboxEvent.objects.order_by("id").values_list("event_index", "event_count")
-    assert list(places) == [(0, 3), (1, 3), (2, 3), (0, 1)]
+    positions = OutboxEvent.objects.order_by("id").values_list("event_index", "event_count")
+    assert list(positions) == [(0, 3), (1, 3), (2, 3), (0, 1)]
 
 
 def test_a_rollback_leaves_nothing() -> None:
@@ -160,7 +160,7 @@ def test_concurrent_changes_of_an_object_get_consecutive_numbers() -> None:
 def test_retention_deletes_events_and_the_numbers_of_deleted_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     Securable.objects.create(id="role:kept", type="role", object_id="kept", path="role:kept/")
     with change(INTERNAL) as tx:
-        for subject in ("kept", "gone"):
+        for subject in ("kept", "deleted"):
             tx.record(Change.ROLE_CREATED, subject=subject, project="p")
         tx.record(Change.USER_DELETED, subject="oidc~alice")
     assert delete_old_events(actor=INTERNAL) == 0
