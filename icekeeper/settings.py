@@ -16,6 +16,7 @@ from icekeeper.conf.database import databases
 from icekeeper.conf.environment import SettingsError, read_settings
 from icekeeper.conf.settings import Settings
 from icekeeper.conf.values import require_signing_key
+from tasks.runtime.jobs import HOUR, MINUTE, Job, Where
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -123,19 +124,111 @@ API_MIDDLEWARE = [*_CORS, "icekeeper.http.middleware.compress_responses", "iceke
 REQUEST_OBSERVERS = ["management.call_counter.count_request"]
 # Called with request and response before the response is sent; an exception becomes a 500.
 RESPONSE_HOOKS = ["tenancy.audit.occurrences.audit_response"]
-# Services that the worker calls every minute, with only the actor as argument.
+# What runs independently of requests. Cleanups are rare: an idle worker sends hardly any statement for them.
 PERIODIC_JOBS = [
-    "catalog.services.idempotency.delete_expired_idempotency_records",
-    "catalog.services.tables.staging.delete_old_claims",
-    "catalog.services.metrics_reports.delete_old_reports",
-    "catalog.services.warehouse_statistics.record_warehouse_statistics",
-    "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
-    "management.endpoint_statistics.delete_old_statistics",
-    "tenancy.services.access_tokens.delete_old_tokens",
-    "tenancy.authz.openfga.delivery.deliver_pending",
-    "tenancy.audit.chain.seal_records",
-    "tenancy.audit.chain.delete_old_records",
-    "tenancy.changes.retention.delete_old_events",
+    # Requests look at the results of these two. Workers look at the switch themselves, before they start to work.
+    Job(
+        name="maintenance-switch",
+        run="tenancy.maintenance.poll_switch",
+        every=2.0,
+        where=Where.EACH_SERVER_PROCESS,
+        is_quick=True,
+        first_run_within=5.0,
+        runs_in_maintenance=True,
+    ),
+    Job(
+        name="permission-epoch",
+        run="tenancy.authz.permission_epoch.poll_permission_epoch",
+        every=1.0,
+        where=Where.EACH_SERVER_PROCESS,
+        is_quick=True,
+        runs_in_maintenance=True,
+    ),
+    # What requests collected in memory.
+    Job(
+        name="endpoint-statistics",
+        run="management.call_counter.write_calls",
+        every="endpoint_stat_flush_interval",
+        where=Where.EACH_SERVER_PROCESS,
+        at_stop="management.call_counter.write_calls",
+    ),
+    Job(
+        name="token-uses",
+        run="tenancy.authn.own_tokens.stored_tokens.write_token_uses",
+        every=30.0,
+        where=Where.EACH_SERVER_PROCESS,
+        at_stop="tenancy.authn.own_tokens.stored_tokens.write_token_uses",
+    ),
+    Job(
+        name="audit-records",
+        run="tenancy.audit.collector.write_and_seal",
+        every=5.0,
+        where=Where.EACH_SERVER_PROCESS,
+        at_stop="tenancy.audit.collector.write_all_and_seal",
+    ),
+    Job(
+        name="openfga-delivery",
+        run="tenancy.authz.openfga.delivery.deliver_late",
+        every=2.0,
+        where=Where.EACH_SERVER_PROCESS,
+        applies="tenancy.authz.port.is_openfga",
+    ),
+    Job(
+        name="openfga-delivery-by-worker",
+        run="tenancy.authz.openfga.delivery.deliver_pending",
+        every=5 * MINUTE,
+        where=Where.ONE_WORKER,
+        applies="tenancy.authz.port.is_openfga",
+    ),
+    # Records of commands and workers; server processes seal their own within seconds.
+    Job(name="audit-seals", run="tenancy.audit.chain.seal_records", every=HOUR, where=Where.ONE_WORKER),
+    # The row of an hour has the counts at its end: a run is due 30 s before it. Changes are dated to a quarter of it.
+    Job(
+        name="warehouse-statistics",
+        run="catalog.services.warehouse_statistics.record_warehouse_statistics",
+        every=15 * MINUTE,
+        offset=-30.0,
+        where=Where.ONE_WORKER,
+    ),
+    # Until a record is deleted, its key cannot be used for another request; by default it lives for half an hour.
+    Job(
+        name="expired-idempotency-records",
+        run="catalog.services.idempotency.delete_expired_idempotency_records",
+        every=30 * MINUTE,
+        where=Where.ONE_WORKER,
+    ),
+    Job(
+        name="old-location-claims",
+        run="catalog.services.tables.staging.delete_old_claims",
+        every=HOUR,
+        where=Where.ONE_WORKER,
+    ),
+    Job(name="old-audit-records", run="tenancy.audit.chain.delete_old_records", every=6 * HOUR, where=Where.ONE_WORKER),
+    Job(
+        name="old-metrics-reports",
+        run="catalog.services.metrics_reports.delete_old_reports",
+        every=6 * HOUR,
+        where=Where.ONE_WORKER,
+    ),
+    Job(
+        name="old-warehouse-statistics",
+        run="catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
+        every=6 * HOUR,
+        where=Where.ONE_WORKER,
+    ),
+    Job(
+        name="old-endpoint-statistics",
+        run="management.endpoint_statistics.delete_old_statistics",
+        every=6 * HOUR,
+        where=Where.ONE_WORKER,
+    ),
+    Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=HOUR, where=Where.ONE_WORKER),
+    Job(
+        name="old-tokens",
+        run="tenancy.services.access_tokens.delete_old_tokens",
+        every=6 * HOUR,
+        where=Where.ONE_WORKER,
+    ),
 ]
 # Checks and preparations, called by `serve` before it listens and forks; a CatalogError prevents the start.
 STARTUP_JOBS = [
@@ -145,15 +238,6 @@ STARTUP_JOBS = [
     "storage.signing.enforcement.warn_of_unsigned_writes",
     "tenancy.signing_keys.require_signing_keys",
     "catalog.services.commit.queue.share_leases",
-]
-# Called in each server process when it starts to serve; each returns a function that is called when the process stops.
-BACKGROUND_JOBS = [
-    "tenancy.maintenance.start_watching",
-    "tenancy.authz.permission_epoch.start_polling",
-    "tenancy.authz.openfga.delivery.start_delivering",
-    "management.call_counter.start_flushing",
-    "tenancy.authn.own_tokens.stored_tokens.start_recording",
-    "tenancy.audit.collector.start_flushing",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

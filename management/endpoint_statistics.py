@@ -69,6 +69,12 @@ class CallCount:
         self.count = 1
         self.first = self.last = at
 
+    def merge(self, other: CallCount) -> CallCount:
+        """Add `other` to this count and return it."""
+        self.count += other.count
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        return self
+
 
 class _Key(NamedTuple):
     project_id: str

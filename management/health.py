@@ -30,6 +30,7 @@ from icekeeper.kernel.clock import now, now_ms
 from icekeeper.kernel.db.connections import restore_statement_limits
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.request_context import deadline
+from tasks.runtime.status import JobStatus, server_process_job_statuses, worker_job_statuses
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.client import OpenFgaUnavailable
@@ -140,6 +141,23 @@ class OpenFgaCheck(HealthCheck):
         return self._health("ok")
 
 
+class WorkerJobsCheck(HealthCheck):
+    """Reads the last runs of the jobs of workers; `jobs` has those of the last check that succeeded."""
+
+    def __init__(self, name: str, frequency: float) -> None:
+        super().__init__(name, frequency)
+        self.jobs: list[JobStatus] = []
+
+    def _check(self) -> ServiceHealth:
+        self.jobs = worker_job_statuses()
+        return self._health("ok")
+
+    def _run(self, result: Future[ServiceHealth]) -> None:
+        super()._run(result)
+        restore_statement_limits()
+        connections["default"].close()
+
+
 @cache
 def _database_checks() -> tuple[DatabaseCheck, ...]:
     """Created by the first request, in the process that serves it: threads do not survive a fork."""
@@ -153,17 +171,24 @@ def _authorization_checks() -> tuple[OpenFgaCheck, ...]:
     return (OpenFgaCheck("openfga", frequency),) if is_openfga() else ()
 
 
+@cache
+def _worker_jobs_check() -> WorkerJobsCheck:
+    return WorkerJobsCheck("jobs", float(settings.ICEKEEPER.health_check_frequency_seconds))
+
+
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
     """Return 200 if every service is ok, else 503; the body has the status of each.
 
-    It has Lakekeeper's members, and `authentication` with `x-icekeeper-extensions: true`.
+    It has Lakekeeper's members; with `x-icekeeper-extensions: true` also `authentication`, and the last runs of the
+    periodic jobs, on which the status does not depend.
     """
     databases = [check.health() for check in _database_checks()]
     authorization = [check.health() for check in _authorization_checks()]
     body = _health_body(databases, authorization)
     if request.headers.get("x-icekeeper-extensions", "").lower() == "true":
         body["authentication"] = "on" if authenticators() else "off"
+        body["jobs"] = _list_jobs()
     return _respond(body, is_ok=body["health"] == "ok")
 
 
@@ -199,6 +224,22 @@ def _health_body(databases: Sequence[ServiceHealth], authorization: Sequence[Ser
         "services": {"catalog": catalog, "secrets": catalog, "auth": auth},
         "maintenance_mode": maintenance.mode(),
     }
+
+
+def _list_jobs() -> list[dict[str, Any]]:
+    """Return the periodic jobs of this process, and those of workers, with their last runs."""
+    workers = _worker_jobs_check()
+    workers.health()
+    return [
+        {
+            "name": job.name,
+            "status": job.status,
+            "lastRun": None if job.ended_at is None else int(job.ended_at.timestamp() * 1000),
+            "durationMs": None if job.seconds is None else round(job.seconds * 1000, 3),
+            "lastError": job.error_type or None,
+        }
+        for job in (*server_process_job_statuses(), *workers.jobs)
+    ]
 
 
 def _respond(body: dict[str, Any], *, is_ok: bool) -> HttpResponse:

@@ -6,7 +6,6 @@ The clock of the database decides when a lease expires, so clocks of machines ne
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from django.db.models.functions import Now
 
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
+from icekeeper.kernel.retry import backoff_seconds
 from tasks.models import Task
 
 LEASE_SECONDS = 120
@@ -105,8 +105,7 @@ class Lease:
 
     def fail(self, error: str) -> float:
         """Schedule the next attempt with exponential backoff and jitter; return the seconds until then."""
-        backoff = min(MIN_BACKOFF_SECONDS * 2.0 ** min(self.attempt - 1, 30), MAX_BACKOFF_SECONDS)
-        backoff *= random.uniform(0.75, 1.0)  # noqa: S311
+        backoff = backoff_seconds(self.attempt, first=MIN_BACKOFF_SECONDS, limit=MAX_BACKOFF_SECONDS)
         self._own().update(
             status=Task.Status.SCHEDULED,
             leased_until=None,

@@ -65,3 +65,23 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return f"{self.queue} {self.entity_id}"
+
+
+class PeriodicJob(models.Model):
+    """A periodic job of workers (`tasks.runtime`): when it is due, and its last run.
+
+    A worker claims it until `leased_until`; `runs` counts the claims, so that a worker can detect that its claim has
+    expired. Times are by the clock of the database.
+    """
+
+    name = models.CharField(max_length=64, primary_key=True)
+    next_run_at = models.DateTimeField(db_default=Now(), help_text="The job is run at this time or later.")
+    leased_until = models.DateTimeField(null=True, help_text="A worker runs the job until then.")
+    last_started_at = models.DateTimeField(null=True)
+    last_finished_at = models.DateTimeField(null=True)
+    last_duration = models.FloatField(null=True, help_text="Of the last run that ended, in seconds.")
+    last_error = models.TextField(default="", help_text="Error of the last run; empty if it succeeded.")
+    runs = models.BigIntegerField(default=0, help_text="Number of runs that started.")
+
+    def __str__(self) -> str:
+        return self.name

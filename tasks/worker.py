@@ -1,4 +1,4 @@
-"""The worker process: executes due tasks one at a time, longest due first, and periodic jobs."""
+"""The worker process: executes due tasks one at a time, longest due first, and runs periodic jobs at the same time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from typing import Any
 
 from django.conf import settings
 from django.db import close_old_connections, connections
-from django.utils.module_loading import import_string
 
 from catalog.services.locations.purge import purge
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import CatalogError
 from tasks.leases import Lease, LeaseLost, lease_due_task
 from tasks.models import Task
+from tasks.runtime.jobs import jobs_of_workers
+from tasks.runtime.scheduler import Scheduler
+from tasks.runtime.worker_jobs import run_due_jobs
 from tenancy.actor import INTERNAL
-from tenancy.maintenance import is_read_only, start_watching
+from tenancy.maintenance import is_read_only_now
 
 Work = Callable[[Lease, Callable[[], object]], None]
 """Executes a task. The second argument must be called before each step of long work."""
@@ -34,7 +36,6 @@ WORK: dict[str, Work] = {
 
 JITTER_SECONDS = 0.5
 PAUSE_AFTER_ERROR = 5.0
-PERIODIC_JOBS_SECONDS = 60.0
 MAX_SLEEP_SECONDS = 1.0
 """Seconds between two checks whether the parent process is alive."""
 
@@ -65,15 +66,11 @@ class Worker:
     def run(self) -> None:
         """Execute tasks until `stop` is called; errors do not end the loop."""
         logger.info("worker started", extra={"pid": os.getpid()})
-        next_periodic_jobs = 0.0
         while not self._should_stop():
-            if is_read_only():
+            if is_read_only_now():
                 self._sleep(MAX_SLEEP_SECONDS)
                 continue
             try:
-                if time.monotonic() >= next_periodic_jobs:
-                    next_periodic_jobs = time.monotonic() + PERIODIC_JOBS_SECONDS
-                    run_periodic_jobs(self._checkpoint)
                 pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
             except WorkerStopped:
                 continue
@@ -88,7 +85,7 @@ class Worker:
     def run_once(self) -> None:
         """Execute all due tasks and periodic jobs, then return."""
         with suppress(WorkerStopped):
-            run_periodic_jobs(self._checkpoint)
+            run_due_jobs(jobs_of_workers(), actor=INTERNAL, checkpoint=self._checkpoint)
             while not self._should_pause() and self.work():
                 close_old_connections()
 
@@ -135,7 +132,7 @@ class Worker:
             raise WorkerStopped
 
     def _should_pause(self) -> bool:
-        return is_read_only() or self._should_stop()
+        return is_read_only_now() or self._should_stop()
 
     def _should_stop(self) -> bool:
         return self.is_stopping or (self.parent is not None and os.getppid() != self.parent)
@@ -153,24 +150,12 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
     worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, parent=parent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, worker.stop)
-    end_watching = start_watching()
+    if once:
+        worker.run_once()
+        return
+    scheduler = Scheduler(jobs_of_workers(), is_paused=is_read_only_now, actor=INTERNAL)
+    scheduler.start()
     try:
-        if once:
-            worker.run_once()
-        else:
-            worker.run()
+        worker.run()
     finally:
-        end_watching()
-
-
-def run_periodic_jobs(checkpoint: Callable[[], object]) -> None:
-    """Call each service of `settings.PERIODIC_JOBS`, which deletes expired rows in batches.
-
-    An error of one does not stop the others; `checkpoint` is called before each.
-    """
-    for name in settings.PERIODIC_JOBS:
-        checkpoint()
-        try:
-            import_string(name)(actor=INTERNAL)
-        except Exception:
-            logger.warning("periodic job failed: %s", name, exc_info=True)
+        scheduler.stop()

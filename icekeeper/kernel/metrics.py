@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial, update_wrapper
 from pathlib import Path
 from threading import get_ident
-from time import perf_counter
+from time import perf_counter, time
 from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
@@ -39,6 +39,7 @@ Operation = Literal["put", "get", "head", "list", "delete", "sweep"]
 _REQUEST_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _STATEMENTS: Final = (0, 1, 2, 3, 5, 8, 13, 20, 50, 100)
 _DATABASE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+_JOB_SECONDS: Final = (0.01, 0.1, 1, 10, 100)
 _STORE_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,7 +62,8 @@ class BatchHistogram(Histogram):
 class Metrics:
     """Every metric. Names and labels that start with `axum_` or `lakekeeper_` are those of Lakekeeper.
 
-    Gauges are the sum over the processes that are alive. Those of mode `max` are written by one process only.
+    Gauges are the sum over the processes that are alive, unless they have another mode. Those of mode `max` are written
+    by one process only.
     """
 
     def __init__(self) -> None:
@@ -106,6 +108,18 @@ class Metrics:
         self.pool_max_connections = gauge(f"{pools}_max_connections", "Maximum number of connections", ["pool"])
         self.pool_timeouts = counter(f"{pools}_acquire_timeouts", "Requests that got no connection in time", ["pool"])
 
+        # Periodic jobs. `job` is the name of one, `result` is ok or error.
+        job = ["job"]
+        self.job_runs = counter("icekeeper_job_runs", "Runs of periodic jobs that ended", ["job", "result"])
+        self.job_seconds = histogram(
+            "icekeeper_job_duration_seconds", "Duration of runs of periodic jobs", job, buckets=_JOB_SECONDS
+        )
+        self.job_last_success = gauge(
+            "icekeeper_job_last_success_timestamp_seconds",
+            "End of the last successful run, in seconds since 1970; of several processes the earliest",
+            job, multiprocess_mode="livemin",
+        )  # fmt: skip
+
         # The processes that serve requests. Names that start with `process_` are those of Prometheus' own libraries.
         self.workers = gauge("icekeeper_workers", "Processes that serve requests")
         self.cpu_seconds = counter("process_cpu_seconds", "CPU time of the workers")
@@ -149,6 +163,15 @@ def request_ended(method: str | None, route: str | None, status: int, seconds: f
     if observed is None:
         observed = _requests.setdefault(key, [])
     observed.append((seconds, context.statements, context.statement_seconds))
+
+
+def job_ended(job: str, seconds: float, *, is_ok: bool) -> None:
+    """Record a run of the periodic job with this name that took `seconds`."""
+    known = metrics()
+    known.job_runs.labels(job, "ok" if is_ok else "error").inc()
+    known.job_seconds.labels(job).observe(seconds)
+    if is_ok:
+        known.job_last_success.labels(job).set(time())
 
 
 def store_call_ended(store: str, operation: Operation, seconds: float, *, is_ok: bool) -> None:

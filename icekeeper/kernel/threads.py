@@ -1,14 +1,12 @@
-"""Threads of a server process: request threads that wait, which release their slot, and periodic background threads."""
+"""Request threads of a server process that wait: they release their slot, and their number is limited."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import BoundedSemaphore, Event, Thread
+from threading import BoundedSemaphore
 from typing import Final, Protocol
-
-from django.db import connections
 
 from icekeeper.kernel.db.connections import release_connections
 
@@ -83,33 +81,3 @@ def _wait(seats: BoundedSemaphore, arrives: Callable[[float], bool], seconds: fl
             return arrives(seconds)
     finally:
         seats.release()
-
-
-class PeriodicThread:
-    """Calls `work` every `interval` seconds and once more when it stops. `work` must not raise.
-
-    The thread's database connections return to the pool after each call.
-    """
-
-    def __init__(self, name: str, work: Callable[[], object], *, interval: float) -> None:
-        self._work, self._interval = work, interval
-        self._stopping = Event()
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Return after the last call of `work`."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        is_last = False
-        while not is_last:
-            is_last = self._stopping.wait(self._interval)
-            try:
-                self._work()
-            finally:
-                for connection in connections.all(initialized_only=True):
-                    connection.close()

@@ -21,6 +21,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final
 
 from django.conf import settings
@@ -30,7 +31,6 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from icekeeper.kernel.metrics import flush, join_metrics, leave_metrics, metrics, share_metrics
-from icekeeper.kernel.threads import PeriodicThread
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.version import VERSION
 
@@ -141,17 +141,23 @@ class MetricsExporter:
         return generate_latest(registry)
 
 
-class MetricsWriter(PeriodicThread):
+class MetricsWriter:
     """The thread of a process that writes its metrics at the start, every second, and when the process ends."""
 
     def __init__(self, sources: Sequence[Callable[[], None]], *, interval: float = WRITE_SECONDS) -> None:
-        super().__init__("metrics", self.write, interval=interval)
-        self._sources = sources
+        self._sources, self._interval = sources, interval
         self._failing: set[Callable[[], None]] = set()
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="metrics", daemon=True)
 
     def start(self) -> None:
         self.write()
-        super().start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return after the last write."""
+        self._stopping.set()
+        self._thread.join()
 
     def write(self) -> None:
         """A source that fails, as for lack of file descriptors, is logged once; the others are written."""
@@ -164,6 +170,11 @@ class MetricsWriter(PeriodicThread):
                 self._failing.add(source)
             else:
                 self._failing.discard(source)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval):
+            self.write()
+        self.write()
 
 
 class ProcessSampler:

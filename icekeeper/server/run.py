@@ -45,6 +45,8 @@ each time over the cached permissions as well."""
 
 WhenBound = Callable[[int | None], None]
 """Takes the port of the metrics; None without metrics."""
+StartBackground = Callable[[], Callable[[], None]]
+"""Starts threads in a process that serves requests, and returns a function that stops them."""
 
 logger = logging.getLogger("icekeeper.server")
 
@@ -176,8 +178,8 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
 class HttpServer(BaseApplication):  # type: ignore[misc]
     """The gunicorn application. Raises `CannotListen` from the constructor when a port cannot be bound.
 
-    `child_processes` run as long as the server. `background_jobs` are dotted paths of functions: each worker process
-    calls them when it starts to serve, and calls the functions that they return when it stops.
+    `child_processes` run as long as the server. Each worker process calls `start_background` when it starts to serve,
+    and the function that this returns when it stops.
     """
 
     def __init__(
@@ -185,9 +187,9 @@ class HttpServer(BaseApplication):  # type: ignore[misc]
         conf: Settings,
         when_bound: WhenBound,
         child_processes: Sequence[ChildProcess] = (),
-        background_jobs: Sequence[str] = (),
+        start_background: StartBackground | None = None,
     ) -> None:
-        self.conf, self.when_bound, self.background_jobs = conf, when_bound, background_jobs
+        self.conf, self.when_bound, self.start_background = conf, when_bound, start_background
         server = conf.server
         self.limits = Limits(
             queue_timeout=server.queue_timeout,
@@ -252,7 +254,7 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "preload_app": True,
         "pre_fork": _before_fork,
         "child_exit": _after_death,
-        "post_worker_init": _start_background_jobs,
+        "post_worker_init": _start_background,
         "worker_exit": _end_process,
         "logger_class": JsonLogger,
         "limit_request_line": 0,  # the event loop checks the whole head: server/connection.py
@@ -285,19 +287,21 @@ def _after_death(arbiter: Any, worker: Any) -> None:
         arbiter.app.metrics.release_name(worker.metrics_name)
 
 
-def _start_background_jobs(worker: Any) -> None:
+def _start_background(worker: Any) -> None:
     """Start threads after the fork: only the process that started a thread has it."""
     app = worker.app
     for other in app.other_sockets:
         other.close()  # another process listens on it
-    worker.background_jobs = [import_string(path)() for path in app.background_jobs]
-    if app.metrics is not None:
-        worker.background_jobs.append(app.metrics.start_writing(worker.metrics_name))
+    worker.stops = []
+    if app.metrics is not None:  # first, as jobs record metrics
+        worker.stops.append(app.metrics.start_writing(worker.metrics_name))
+    if app.start_background is not None:
+        worker.stops.append(app.start_background())
 
 
 def _end_process(_arbiter: Any, worker: Any) -> None:
-    for end in worker.background_jobs:
-        end()
+    for stop in reversed(worker.stops):
+        stop()
     _close_databases()
 
 
@@ -317,13 +321,18 @@ def _metrics(conf: Settings) -> MetricsExporter | None:
     return MetricsExporter(listening)
 
 
-def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[ChildProcess] = ()) -> None:
+def run_server(
+    conf: Settings,
+    when_bound: WhenBound,
+    child_processes: Sequence[ChildProcess] = (),
+    start_background: StartBackground | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then raise SystemExit(0).
 
-    `when_bound` is called once when the server accepts connections; `child_processes` run as long as the server. Raises
+    `when_bound` is called once when the server accepts connections; for the rest see `HttpServer`. Raises
     `CannotListen` when a port cannot be bound.
     """
-    server = HttpServer(conf, when_bound, child_processes, settings.BACKGROUND_JOBS)
+    server = HttpServer(conf, when_bound, child_processes, start_background)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()

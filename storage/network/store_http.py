@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -11,6 +10,7 @@ from django.conf import settings
 
 from icekeeper.kernel import request_context
 from icekeeper.kernel.http.client import BoundedSession
+from icekeeper.kernel.retry import backoff_seconds
 from storage.errors import StoreUnavailable
 
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
@@ -57,7 +57,8 @@ def retry_store_call(action: Callable[[int], T], *, remaining: RemainingTime) ->
         try:
             return action(attempt)
         except StoreUnavailable:
-            left, pause = remaining(), _pause(attempt)
+            left = remaining()
+            pause = backoff_seconds(attempt + 1, first=FIRST_PAUSE_SECONDS, limit=MAX_PAUSE_SECONDS)
             if attempt == retries or (left is not None and left <= pause):
                 raise
             time.sleep(pause)
@@ -66,9 +67,3 @@ def retry_store_call(action: Callable[[int], T], *, remaining: RemainingTime) ->
 
 def unlimited() -> None:
     """Return the remaining time of work that must be done however long it takes: no limit."""
-
-
-def _pause(attempt: int) -> float:
-    """Return a pause that doubles with each attempt and is random, so that many clients do not retry at once."""
-    longest: float = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**attempt)
-    return random.uniform(0.5, 1.0) * longest  # noqa: S311 - no secret

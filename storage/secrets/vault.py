@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from hvac.exceptions import InvalidPath
 
 from icekeeper.kernel import request_context
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.retry import backoff_seconds
 from storage.secrets.port import (
     SecretMissing,
     SecretStore,
@@ -228,8 +228,9 @@ class VaultSession:
             raise SecretStoreNotConfigured("Vault denied the request of this server right after it signed in") from None
 
     def _retry(self, action: Callable[[], R], retries: int | None) -> R:
-        backoff = MIN_BACKOFF
-        for left in range(self._access.retries if retries is None else retries, -1, -1):
+        attempts = 1 + (self._access.retries if retries is None else retries)
+        for attempt in range(1, attempts + 1):
+            backoff = backoff_seconds(attempt, first=MIN_BACKOFF, limit=MAX_BACKOFF)
             try:
                 return action()
             except requests.exceptions.SSLError:
@@ -237,7 +238,7 @@ class VaultSession:
                     "The certificate of Vault is not trusted (ICEKEEPER__VAULT__CA_BUNDLE)"
                 ) from None
             except _TRANSIENT as error:
-                if not left or not _can_wait(backoff):
+                if attempt == attempts or not _can_wait(backoff):
                     raise SecretStoreUnavailable(
                         f"Vault does not respond as expected: {type(error).__name__}"
                     ) from None
@@ -247,8 +248,7 @@ class VaultSession:
                 raise SecretStoreNotConfigured(
                     f"Vault cannot be used as it is configured (LAKEKEEPER__KV2__*): {type(error).__name__}"
                 ) from None
-            time.sleep(backoff * random.uniform(0.5, 1))  # noqa: S311 - not a secret
-            backoff = min(2 * backoff, MAX_BACKOFF)
+            time.sleep(backoff)
         raise AssertionError("the last attempt returns or raises")
 
     def _signed_in(self) -> _SignIn:

@@ -17,15 +17,15 @@ from enum import Enum, auto
 from threading import Lock
 from time import monotonic, time
 from typing import Final
+from uuid import UUID
 
-from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.request_context import current_context, deadline
-from icekeeper.kernel.threads import PeriodicThread
+from tasks.runtime.write_behind import WriteBehind
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.recording import Event, build_record, set_projects
@@ -197,8 +197,10 @@ class Collector:
     def __init__(self) -> None:
         self._denials = {is_authenticated: Tallies(max_keys=MAX_DISTINCT_DENIALS) for is_authenticated in (True, False)}
         self._uses = Tallies(max_keys=MAX_DISTINCT_USES)
-        self._unwritten: list[AuditRecord] = []
-        self._lost = 0
+        # Each record has a key of its own: there is nothing to merge.
+        self._unwritten = WriteBehind[UUID, AuditRecord](
+            lambda row, _: row, max_keys=MAX_UNWRITTEN, weigh=lambda row: row.count
+        )
         self._recorded: Counter[tuple[bool, str]] = Counter()
         self._immediate: Counter[bool] = Counter()
         self._interval_ends = 0.0
@@ -267,9 +269,8 @@ class Collector:
         """Write due records, with `is_last` all; keep those that cannot be written, as in maintenance mode."""
         if is_read_only():
             return
-        with self._lock:
-            rows, self._unwritten = self._unwritten, []
-            lost, self._lost = self._lost, 0
+        rows = list(self._unwritten.take().values())
+        lost = self._unwritten.take_dropped()
         for tallies in (*self._denials.values(), self._uses):
             rows += tallies.take_due(is_last=is_last)
         if lost:
@@ -297,17 +298,10 @@ class Collector:
                     self._write([row])
             else:
                 logger.error("an audit record cannot be written: %s", error)  # noqa: TRY400 - the message is complete
-                self._lose(rows[0].count)
+                self._unwritten.drop(rows[0].count)
 
     def _keep(self, rows: Sequence[AuditRecord]) -> None:
-        with self._lock:
-            free = max(0, MAX_UNWRITTEN - len(self._unwritten))
-            self._unwritten += rows[:free]
-        self._lose(sum(row.count for row in rows[free:]))
-
-    def _lose(self, count: int) -> None:
-        with self._lock:
-            self._lost += count
+        self._unwritten.put_back({row.id: row for row in rows})
 
     def _limit_denial(self, record: AuditRecord) -> _Handling:
         is_authenticated, at = _is_authenticated(record), monotonic()
@@ -379,32 +373,13 @@ def _lost_records(count: int) -> AuditRecord:
     return row
 
 
-WRITE_SECONDS: Final = 5.0
+def write_and_seal() -> None:
+    """Write due records, and seal (`PERIODIC_JOBS`)."""
+    collector.write_due()
+    seal_records(actor=INTERNAL)
 
 
-def start_flushing() -> Callable[[], None]:
-    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
-
-    Stopping writes everything that is pending. Where the settings turn on maintenance mode, no thread is started.
-    """
-    if settings.ICEKEEPER.maintenance_mode != "off":
-        return lambda: None
-    thread = PeriodicThread("audit", write_and_seal, interval=WRITE_SECONDS)
-    thread.start()
-
-    def stop() -> None:
-        thread.stop()
-        write_and_seal(is_last=True)
-        connections.close_all()
-
-    return stop
-
-
-def write_and_seal(*, is_last: bool = False) -> None:
-    """Write due records, with `is_last` all of them, and seal; errors are logged and retried at the next run."""
-    try:
-        collector.write_due(is_last=is_last)
-        if not is_read_only():
-            seal_records(actor=INTERNAL)
-    except Exception as error:  # noqa: BLE001 - an exception would end the thread
-        logger.warning("audit records could not be written or sealed, retrying: %s", error)
+def write_all_and_seal() -> None:
+    """Write all records, also of intervals that have not ended, and seal: when the process stops."""
+    collector.write_due(is_last=True)
+    seal_records(actor=INTERNAL)

@@ -2,17 +2,16 @@
 
 A cached decision is stored together with the epoch that was current before the database was read, and is valid only
 while the epoch is the same. A change bumps the epoch for all processes of this server at once and increments
-`RightsVersion` in its own transaction; the processes of other servers poll that row every `POLL_SECONDS`. A process
-that has not polled for `MAX_AGE_SECONDS` uses no cached decision.
+`RightsVersion` in its own transaction; the processes of other servers poll that row each second (`PERIODIC_JOBS`). A
+process that has not polled for `MAX_AGE_SECONDS` uses no cached decision.
 """
 
 from __future__ import annotations
 
-import logging
 import mmap
 import secrets
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from threading import Lock
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -20,7 +19,6 @@ from cachetools import LRUCache
 from django.db import transaction
 
 from icekeeper.kernel.db.sql import execute, fetch_one
-from icekeeper.kernel.threads import PeriodicThread
 
 _BITS = 64
 
@@ -44,11 +42,8 @@ class SharedEpoch:
         self._word[0] = secrets.randbits(_BITS)
 
 
-POLL_SECONDS: Final = 1.0
 MAX_AGE_SECONDS: Final = 3.0
 """After this time every process has seen a change, or uses no cached decision."""
-
-logger = logging.getLogger("icekeeper.authz")
 
 _INCREMENT: Final = """
 INSERT INTO tenancy_rightsversion (singleton, number) VALUES (1, 1)
@@ -98,23 +93,9 @@ def bump_permission_epoch() -> None:
     transaction.on_commit(permission_epoch.bump, robust=True)
 
 
-def start_polling() -> Callable[[], None]:
-    """Start to poll in a server process (`BACKGROUND_JOBS`); the returned function stops it."""
-    thread = PeriodicThread("permissions", _poll, interval=POLL_SECONDS)
-    thread.start()
-
-    def stop() -> None:
-        thread.stop()
-        permission_epoch.invalidate()
-
-    return stop
-
-
-def _poll() -> None:
-    try:
-        permission_epoch.poll()
-    except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would never poll again
-        logger.warning("the permission epoch cannot be read, cached decisions are not used meanwhile: %s", error)
+def poll_permission_epoch() -> None:
+    """Poll in a server process (`PERIODIC_JOBS`). Raises database errors: meanwhile cached decisions are not used."""
+    permission_epoch.poll()
 
 
 T = TypeVar("T")

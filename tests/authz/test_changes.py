@@ -12,6 +12,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from icekeeper.kernel.db.sql import fetch_one
+from tasks.runtime.runs import run_job
 from tenancy.authz import permission_epoch as epoch_module
 from tenancy.authz import permissions
 from tenancy.authz.actions import Can
@@ -157,15 +158,16 @@ def test_a_look_that_fails_is_none(
     before = epoch_after_a_look(one)
     clock.now += MAX_AGE_SECONDS - 0.25
     monkeypatch.setattr(epoch_module, "permission_epoch", one)
-    with unreadable(monkeypatch), caplog.at_level(logging.WARNING, "icekeeper.authz"):
-        epoch_module._poll()
+    with unreadable(monkeypatch), caplog.at_level(logging.WARNING, "icekeeper.jobs"):
+        for _ in range(2):
+            run_job("permission-epoch", epoch_module.poll_permission_epoch)
         assert one.is_fresh()
         clock.now += 0.25
         assert not one.is_fresh()
     assert [record.getMessage() for record in caplog.records] == [
-        "the permission epoch cannot be read, cached decisions are not used meanwhile: the database is away"
+        "job permission-epoch failed: DatabaseError: the database is away"
     ]
-    epoch_module._poll()
+    run_job("permission-epoch", epoch_module.poll_permission_epoch)
     assert (one.is_fresh(), one.current()) == (True, before)
 
 

@@ -16,7 +16,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.profiles.profile import max_credential_lifetime
-from tasks import worker as task_worker
+from tasks.worker import Worker
 from tenancy.models import Role, RoleMember
 from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
@@ -280,7 +280,7 @@ def test_after_its_time_the_location_is_free(alice: CallerClient, bob: CallerCli
     assert finish(alice, metadata).refused(*TAKEN)
     assert is_finished(bob, late) is False  # the old row does not conflict and expires
     assert [each.staged_by for each in LocationClaim.objects.all()] == ["oidc~alice"]
-    task_worker.run_periodic_jobs(lambda: None)
+    Worker(poll_interval=60).run_once()
     assert not LocationClaim.objects.exists()
 
 
@@ -289,7 +289,7 @@ def test_only_expired_reservations_are_deleted(alice: CallerClient, bob: CallerC
     stage(bob, "u")
     LocationClaim.objects.filter(staged_by="oidc~bob").update(expires_at=now())
     assert alice.post("/namespaces/ns/tables", NEW | {"properties": folder(f"{path}2")}).status == 200
-    task_worker.run_periodic_jobs(lambda: None)
+    Worker(poll_interval=60).run_once()
     assert sorted(each.location for each in LocationClaim.objects.all()) == [path, f"{path}2"]
 
 

@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db.models import F
 
 from icekeeper.kernel.clock import now
+from tasks.runtime.jobs import Where
 from tenancy.actor import INTERNAL
 from tenancy.audit import chain
 from tenancy.audit.chain import ChainBroken, ChainHead, delete_old_records, record_hash, seal_records, verify_chain
@@ -336,10 +337,12 @@ def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.Monk
 
 
 def test_the_worker_seals_and_deletes() -> None:
-    names_of_jobs = settings.PERIODIC_JOBS
-    names = ["tenancy.audit.chain.seal_records", "tenancy.audit.chain.delete_old_records"]
-    assert [name for name in names_of_jobs if name.startswith("tenancy.audit")] == names
-    assert "tenancy.audit.collector.start_flushing" in settings.BACKGROUND_JOBS
+    jobs = {job.run.removeprefix("tenancy.audit."): job.where for job in settings.PERIODIC_JOBS if ".audit." in job.run}
+    assert jobs == {
+        "collector.write_and_seal": Where.EACH_SERVER_PROCESS,
+        "chain.seal_records": Where.ONE_WORKER,
+        "chain.delete_old_records": Where.ONE_WORKER,
+    }
 
 
 # --- export by command -----------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from threading import active_count
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.request_context import NO_ORIGIN, current_context
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.audit.collector import collector, start_flushing
+from tenancy.audit.collector import collector
 from tenancy.audit.occurrences import record_read
 from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.stored_tokens import read_token
@@ -334,11 +333,3 @@ def test_retention_may_be_none(given: str, kept: float) -> None:
 def test_retention_that_is_none_at_all(given: str) -> None:
     with pytest.raises(SettingsError, match="ICEKEEPER__AUDIT"):
         read_settings({"ICEKEEPER__AUDIT__RETENTION": given})
-
-
-def test_no_thread_writes_where_nothing_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_settings(monkeypatch, maintenance_mode="read-only")
-    threads = active_count()
-    end = start_flushing()
-    assert active_count() == threads
-    end()

@@ -8,17 +8,19 @@ from contextlib import closing
 from datetime import timedelta
 from itertools import count
 from typing import Any
-from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
-from django.db import DatabaseError, OperationalError, connection, connections
+from django.conf import settings
+from django.db import DatabaseError, OperationalError, connection
+from django.utils.module_loading import import_string
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from storage.models import Warehouse
+from tasks.runtime.runs import run_job
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
 from tenancy.audit.collector import collector
@@ -112,14 +114,12 @@ def test_a_denial_returned_as_404_is_written_after_the_response(refused_as_missi
 
 
 def test_deferred_denials_are_written_when_the_server_stops(
-    refused_as_missing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    refused_as_missing: Callable[[int], None],
 ) -> None:
-    monkeypatch.setattr(collecting, "PeriodicThread", Mock())  # it would wait for the test's transaction
-    monkeypatch.setattr(connections, "close_all", lambda: None)  # the connection belongs to the test
-    stop = collecting.start_flushing()
     refused_as_missing(2)
     assert rows(event="access.denied") == []
-    stop()
+    [job] = [job for job in settings.PERIODIC_JOBS if job.name == "audit-records"]
+    run_job(job.name, import_string(job.at_stop))
     assert len(rows(event="access.denied")) == 2
 
 
@@ -256,7 +256,7 @@ def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.Mo
 
 
 def test_records_beyond_the_limit_are_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "MAX_UNWRITTEN", 3)
+    monkeypatch.setattr(collector._unwritten, "_max_keys", 3)
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
         for number in range(5):

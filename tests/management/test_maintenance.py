@@ -22,8 +22,6 @@ from catalog.models import IdempotencyRecord
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from management import health
-from management.call_counter import CallCounter, Flusher
-from management.models import EndpointStatistic
 from management.openapi.documents import APIS, build_document
 from storage.io.local import LocalStore
 from tasks.models import Task
@@ -35,6 +33,7 @@ from tenancy.models import Server
 from tenancy.services.server import switch_maintenance
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.run_environment import RunEnvironment
+from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient, call
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
@@ -163,23 +162,25 @@ def test_while_unreadable_the_epoch_is_unchanged(monkeypatch: pytest.MonkeyPatch
 
     maintenance.switch.is_on = True
     monkeypatch.setattr(maintenance, "fetch_one", away)
-    end = maintenance.start_watching()  # returns nevertheless
-    end()
+    monkeypatch.setattr(maintenance.switch, "_read_at", float("-inf"))
+    assert maintenance.is_read_only_now()
     assert maintenance.is_read_only()
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_statistics_are_kept_until_it_is_over(bootstrapped: None) -> None:
-    counter = CallCounter()
-    counter.count("GET", "management/v1/info", 200, warehouse=None, project=None)
-    flusher = Flusher(counter, interval=3600)
-    maintenance.switch.is_on = True
-    flusher.flush()
-    assert not EndpointStatistic.objects.exists()
-    counter.count("GET", "management/v1/info", 200, warehouse=None, project=None)
-    maintenance.switch.is_on = False
-    flusher.flush()
-    assert EndpointStatistic.objects.get().count == 2
+def test_a_worker_reads_the_switch_when_it_is_not_fresh(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(maintenance.switch, "_read_at", float("-inf"))
+    assert not maintenance.is_read_only_now()
+    Server.objects.update(is_read_only=True)
+    with counting() as seen:
+        assert not maintenance.is_read_only_now(), "read a moment ago"
+    assert seen["statements"] == 0
+    monkeypatch.setattr(maintenance.switch, "_read_at", maintenance.switch._read_at - maintenance.MAX_AGE_SECONDS)
+    with counting() as seen:
+        assert maintenance.is_read_only_now()
+    assert seen["statements"] == 1
+    assert [record.getMessage() for record in caplog.records] == ["maintenance mode was switched on"]
 
 
 def drop_with_purge(catalog: ApiClient, table: dict[str, Any]) -> Path:
@@ -221,7 +222,7 @@ def test_a_task_at_hand_is_given_back_and_finished_afterwards(
     delete_below = LocalStore.delete_below
 
     def begin(store: LocalStore, location: str, checkpoint: Callable[[], object]) -> None:
-        maintenance.switch.is_on = True
+        switch_maintenance(actor=INTERNAL, is_on=True)
         delete_below(store, location, checkpoint)
 
     with monkeypatch.context() as patched:
@@ -230,7 +231,7 @@ def test_a_task_at_hand_is_given_back_and_finished_afterwards(
             Worker(poll_interval=60).work()
     assert folder.exists()
     assert [task.status for task in Task.objects.all()] == ["scheduled"]
-    maintenance.switch.is_on = False
+    switch_maintenance(actor=INTERNAL, is_on=False)
     Task.objects.update(scheduled_for=now())
     assert Worker(poll_interval=60).work() is True
     assert not folder.exists()

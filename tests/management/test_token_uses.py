@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from threading import active_count
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.conf import settings
 
 from icekeeper.kernel.ids import new_id
 from tenancy.authn.own_tokens import stored_tokens
-from tenancy.authn.own_tokens.stored_tokens import TokenUses, read_token, record_uses
-from tenancy.maintenance import switch
+from tenancy.authn.own_tokens.stored_tokens import TokenUses, read_token, record_uses, write_token_uses
 from tenancy.models import AccessToken
 from tests.token_fixtures import TokenClient, new_token
 
@@ -39,14 +36,14 @@ def test_a_use_is_written_down_later(alice: TokenClient, uses: TokenUses) -> Non
     for _ in range(3):
         assert alice.get("/token").status == 200
     assert used_at() == [None, None]
-    uses.write_noted()
+    write_token_uses()
     first, second = used_at()
     assert first is not None
     assert before <= first <= datetime.now(UTC)
     assert second is None
     assert alice.get("/token").json()["tokens"][0]["last-used-at"] == first.isoformat()
     assert TokenClient(unused[:-1]).get("/token").status == 401
-    uses.write_noted()
+    write_token_uses()
     assert used_at() == [first, None]
 
 
@@ -68,22 +65,10 @@ def test_uses_that_cannot_be_written_are_kept(
     alice.get("/token")
     with monkeypatch.context() as patched:
         patched.setattr(stored_tokens, "record_uses", fail)
-        uses.write_noted()
+        with pytest.raises(RuntimeError, match="away"):
+            write_token_uses()
     assert used_at() == [None]
-    uses.write_noted()
-    assert used_at() != [None]
-
-
-def test_uses_are_kept_while_maintenance_is_switched_on(
-    alice: TokenClient, uses: TokenUses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alice.get("/token")
-    with monkeypatch.context() as patched:
-        patched.setattr(switch, "is_on", True)
-        uses.write_noted()
-        assert alice.get("/token").status == 200
-    assert used_at() == [None]
-    uses.write_noted()
+    write_token_uses()
     assert used_at() != [None]
 
 
@@ -92,7 +77,7 @@ def test_later_uses_are_newer_than_returned_ones() -> None:
     uses.note(token_id)
     newest = uses.take()[token_id]
     uses.note(token_id)
-    uses.give_back({token_id: 1.0, UUID(int=2): 2.0})
+    uses.put_back({token_id: 1.0, UUID(int=2): 2.0})
     taken = uses.take()
     assert taken[token_id] >= newest
     assert taken[UUID(int=2)] == 2.0
@@ -104,13 +89,3 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (1, 2, 3, 1):
         uses.note(UUID(int=number))
     assert set(uses.take()) == {UUID(int=1), UUID(int=2)}
-
-
-def test_nothing_is_written_in_maintenance_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_only = {"maintenance_mode": "read-only"}
-    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=read_only))
-    threads = active_count()
-    end = stored_tokens.start_recording()
-    assert active_count() == threads
-    end()
-    assert "tenancy.authn.own_tokens.stored_tokens.start_recording" in settings.BACKGROUND_JOBS

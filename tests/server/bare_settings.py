@@ -7,15 +7,16 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.staticfiles",
     "rest_framework",
+    "tasks",
     "tenancy",
     "management",
 ]
-# `management` is installed for its commands, `tenancy` because `/health` reports whether authentication is on. Models
-# of the former refer to an app that is not installed here.
+# `management` is installed for its commands, the others because `/health` reports their state. Models of the former
+# refer to an app that is not installed here.
 MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 REQUEST_OBSERVERS = []
 RESPONSE_HOOKS = []
 STARTUP_JOBS = []
-BACKGROUND_JOBS = []
+PERIODIC_JOBS = []
 ROOT_URLCONF = "tests.server.urls"

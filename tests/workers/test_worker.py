@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from catalog.models import IdempotencyRecord, LocationClaim
-from catalog.services import idempotency
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from tasks import worker as task_worker
 from tasks.models import Task
 from tasks.worker import Worker, WorkerStopped
 from tests.harness.wsgi_client import ApiClient
@@ -148,17 +145,5 @@ def test_old_results_are_deleted(bootstrapped: None) -> None:
             warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, response="{}",
             created_at=now() - timedelta(seconds=age),
         )  # fmt: skip
-    task_worker.run_periodic_jobs(lambda: None)
+    Worker(poll_interval=60).run_once()
     assert IdempotencyRecord.objects.count() == 2
-
-
-def test_a_failed_chore_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = []
-    monkeypatch.setattr(idempotency, "delete_expired_idempotency_records", lambda **_: done.append(1))
-    wrong = [
-        "catalog.services.idempotency.no_such_chore",
-        "catalog.services.idempotency.delete_expired_idempotency_records",
-    ]
-    monkeypatch.setattr(settings, "PERIODIC_JOBS", wrong)
-    task_worker.run_periodic_jobs(lambda: None)
-    assert done == [1]

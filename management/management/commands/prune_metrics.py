@@ -12,7 +12,7 @@ class Command(OperatorCommand):
     help = (
         "Delete metrics reports, their daily sums and endpoint statistics that are older than "
         "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and "
-        "ICEKEEPER__ENDPOINT_STAT_RETENTION. For deployments without a worker, which does this every minute. May be "
+        "ICEKEEPER__ENDPOINT_STAT_RETENTION. For deployments without a worker, which does this every six hours. May be "
         "run at any time and concurrently; fails in maintenance mode."
     )
 

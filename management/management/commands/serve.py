@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.run import CannotListen, run_server
 from storage.io.local import unwritable_storage
+from tasks.runtime.jobs import jobs_of_server_processes
+from tasks.runtime.scheduler import Scheduler
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 
@@ -75,7 +78,8 @@ class Command(BaseCommand):
             )
             has_worker = False
         try:
-            run_server(conf, self._announce, [ChildProcess("the worker", _work)] if has_worker else [])
+            children = [ChildProcess("the worker", _work)] if has_worker else []
+            run_server(conf, self._announce, children, _start_jobs)
         except CannotListen as error:
             raise CommandError(str(error)) from error
 
@@ -117,6 +121,13 @@ class Command(BaseCommand):
 
 def _describe_databases() -> dict[str, str]:
     return {alias: describe_database(alias) for alias in settings.DATABASES}
+
+
+def _start_jobs() -> Callable[[], None]:
+    """Start the periodic jobs of a process that serves requests; return a function that stops them."""
+    scheduler = Scheduler(jobs_of_server_processes(), is_paused=maintenance.is_read_only)
+    scheduler.start()
+    return scheduler.stop
 
 
 def _work(parent: int) -> None:

@@ -9,30 +9,25 @@ verify. The checksum is no protection: it rejects typos and invented tokens with
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
-from threading import Lock
 from time import time
 from typing import Final, Literal
 from uuid import UUID
 from zlib import crc32
 
-from django.conf import settings
-
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_one
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.threads import PeriodicThread
+from tasks.runtime.write_behind import WriteBehind
 from tenancy.actor import AuthenticationFailed, GenuineTokenRejected, Identity
 from tenancy.authz.permission_epoch import SharedEpoch
-from tenancy.maintenance import is_read_only
 
 ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SECRET_BITS: Final = 256
@@ -228,9 +223,6 @@ def revocation_transaction() -> Iterator[None]:
         revocations.bump()
 
 
-logger = logging.getLogger("icekeeper.authn")
-
-WRITE_USES_SECONDS: Final = 30.0
 MAX_NOTED_USES: Final = 10_000
 """Maximum of tokens between two writes; uses of further tokens are not recorded."""
 
@@ -239,39 +231,14 @@ UPDATE tenancy_accesstoken SET last_used_at = %s WHERE id = %s AND (last_used_at
 """
 
 
-class TokenUses:
+class TokenUses(WriteBehind[UUID, float]):
     """Time of the last use by token, in seconds since the epoch."""
 
     def __init__(self) -> None:
-        self._used: dict[UUID, float] = {}
-        self._lock = Lock()
+        super().__init__(max, max_keys=MAX_NOTED_USES)
 
     def note(self, token_id: UUID) -> None:
-        with self._lock:
-            if len(self._used) < MAX_NOTED_USES or token_id in self._used:
-                self._used[token_id] = time()
-
-    def take(self) -> dict[UUID, float]:
-        with self._lock:
-            taken, self._used = self._used, {}
-        return taken
-
-    def give_back(self, taken: Mapping[UUID, float]) -> None:
-        with self._lock:
-            self._used = {**taken, **self._used}
-
-    def write_noted(self) -> None:
-        """Write the uses; keep them for the next time if that fails or in maintenance mode."""
-        if is_read_only():
-            return
-        taken = self.take()
-        if not taken:
-            return
-        try:
-            record_uses(taken)
-        except Exception as error:  # noqa: BLE001 - an exception would end the thread
-            self.give_back(taken)
-            logger.warning("last uses of access tokens could not be written, retrying: %s", error)
+        self.add(token_id, time())
 
 
 token_uses: Final = TokenUses()
@@ -285,13 +252,6 @@ def record_uses(used: Mapping[UUID, float]) -> None:
             execute(_WRITE, [at, token_id, at])
 
 
-def start_recording() -> Callable[[], None]:
-    """Start the thread in a process that serves requests (`BACKGROUND_JOBS`); return a function that stops it.
-
-    Stopping writes what is pending. Where the settings turn on maintenance mode, no thread is started.
-    """
-    if settings.ICEKEEPER.maintenance_mode != "off":
-        return lambda: None
-    thread = PeriodicThread("token-uses", token_uses.write_noted, interval=WRITE_USES_SECONDS)
-    thread.start()
-    return thread.stop
+def write_token_uses() -> None:
+    """Write the noted uses (`PERIODIC_JOBS`); raises errors of the database, and keeps the uses for the next time."""
+    token_uses.write(record_uses)

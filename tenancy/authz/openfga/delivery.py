@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -19,8 +19,6 @@ from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.request_context import deadline
-from icekeeper.kernel.threads import PeriodicThread
-from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.client import OpenFgaRequestRejected, OpenFgaUnavailable
 from tenancy.authz.openfga.store import PAGE_SIZE, OpenFgaStore, openfga_store
@@ -145,8 +143,6 @@ class Batch:
         return self._until is not None and time.monotonic() > self._until
 
 
-PENDING_POLL_SECONDS: Final = 2.0
-"""How often a server process looks for pending tuples."""
 MAX_WAIT_SECONDS: Final = 3.0
 """How long a request waits until its change is delivered."""
 
@@ -180,7 +176,7 @@ def deliver_pending(*, actor: Actor) -> int:
 
     Raises `OpenFgaUnavailable`.
     """
-    if not is_openfga() or maintenance.is_read_only():
+    if not is_openfga():
         return 0
     return deliver_all_pending()
 
@@ -201,25 +197,11 @@ def deliver_now(delivery: UUID) -> None:
     _deliver(delivery, until=None)
 
 
-def start_delivering() -> Callable[[], None]:
-    """Start to deliver in a server process (`BACKGROUND_JOBS`); the returned function stops it."""
-    if not is_openfga():
-        return lambda: None
-    thread = PeriodicThread("openfga", _poll, interval=PENDING_POLL_SECONDS)
-    thread.start()
-    return thread.stop
-
-
-def _poll() -> None:
-    try:
-        if not maintenance.is_read_only():
-            delivered = deliver_all_pending()
-            if delivered:
-                logger.info("%s tuples were delivered late to OpenFGA", delivered)
-    except OpenFgaUnavailable as failure:
-        logger.warning("changes are not in OpenFGA yet: %s", failure.reason)
-    except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would never poll again
-        logger.warning("pending tuples cannot be read: %s", error)
+def deliver_late() -> None:
+    """Deliver in a server process what is pending (`PERIODIC_JOBS`). Raises `OpenFgaUnavailable`."""
+    delivered = deliver_all_pending()
+    if delivered:
+        logger.info("%s tuples were delivered late to OpenFGA", delivered)
 
 
 def _lease(delivery: UUID, free: Iterable[UndeliveredTuple]) -> int:

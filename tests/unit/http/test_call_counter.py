@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import ResolverMatch, get_resolver
 
 from management import call_counter as module
-from management.call_counter import CallCounter, Flusher, count_request
+from management.call_counter import CallCounter, count_request, write_calls
 from management.endpoint_statistics import CallCount, CallKey, endpoint_name
 
 ROUTE = "catalog/v1/<segment:prefix>/namespaces"
@@ -77,7 +77,7 @@ def test_returned_counts_are_added_to_newer_ones(clock: list[float]) -> None:
     taken = counter.take()
     clock[0] = 4000.0
     call(counter)
-    counter.give_back(taken)
+    counter.put_back(taken)
     assert counts(counter) == {CallKey(1, "GET", ROUTE, 200, None, None): (3, 3600.0, 4000.0)}
 
 
@@ -170,24 +170,14 @@ def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch,
         written.append({each: tally.count for each, tally in calls.items()})
 
     counter = CallCounter()
-    writer = Flusher(counter, interval=3600)
+    monkeypatch.setattr(module, "call_counter", counter)
     call(counter)
     monkeypatch.setattr(module, "record_calls", fail)
-    writer.flush()
-    call(counter)
-    writer.flush()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="away"):
+            write_calls()
+        call(counter)
     monkeypatch.setattr(module, "record_calls", write)
-    writer.flush()
-    writer.flush()
-    assert written == [{CallKey(1, "GET", ROUTE, 200, None, None): 2}]
-
-
-def test_stop_writes_the_remaining_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[int] = []
-    monkeypatch.setattr(module, "record_calls", lambda calls: written.append(len(calls)))
-    counter = CallCounter()
-    writer = Flusher(counter, interval=3600)
-    writer.start()
-    call(counter)
-    writer.stop()
-    assert written == [1]
+    write_calls()
+    write_calls()
+    assert written == [{CallKey(1, "GET", ROUTE, 200, None, None): 3}]

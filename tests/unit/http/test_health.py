@@ -12,6 +12,9 @@ from django.http import HttpRequest
 
 from management import health as module
 from management.health import HealthCheck, ServiceHealth
+from tasks.runtime import runs
+from tasks.runtime.runs import run_job
+from tasks.runtime.status import JobStatus
 
 
 class CountingCheck(HealthCheck):
@@ -135,7 +138,13 @@ def test_health_is_that_of_the_first_service_that_is_not_ok(monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("header", "more"),
-    [(None, set()), ("false", set()), ("x", set()), ("true", {"authentication"}), ("True", {"authentication"})],
+    [
+        (None, set()),
+        ("false", set()),
+        ("x", set()),
+        ("true", {"authentication", "jobs"}),
+        ("True", {"authentication", "jobs"}),
+    ],
 )
 def test_health_has_the_members_of_lakekeeper(
     monkeypatch: pytest.MonkeyPatch, header: str | None, more: set[str]
@@ -143,8 +152,39 @@ def test_health_has_the_members_of_lakekeeper(
     """Strict clients fail on other members."""
     monkeypatch.setattr(module, "_database_checks", list)
     monkeypatch.setattr(module, "_authorization_checks", list)
+    monkeypatch.setattr(module, "_list_jobs", list)
     request = HttpRequest()
     request.method, request.META = "GET", {} if header is None else {"HTTP_X_ICEKEEPER_EXTENSIONS": header}
     body = json.loads(module.health(request).content)
     assert set(body) == {"health", "services", "maintenance_mode"} | more
     assert set(body["services"]) == {"catalog", "secrets", "auth"}
+
+
+def test_health_lists_the_last_runs_of_jobs_without_messages_of_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FixedCheck(module.WorkerJobsCheck):
+        def health(self) -> ServiceHealth:
+            self.jobs = [JobStatus("old-tokens", "unknown", None, None, "")]
+            return ServiceHealth("jobs", "error", 1)
+
+    def fail() -> None:
+        raise RuntimeError("password=secret")
+
+    monkeypatch.setattr(module, "_database_checks", list)
+    monkeypatch.setattr(module, "_authorization_checks", list)
+    monkeypatch.setattr(module, "_worker_jobs_check", lambda: FixedCheck("jobs", 10))
+    monkeypatch.setattr(runs, "_last_runs", {})
+    monkeypatch.setattr(runs, "job_ended", lambda *_, **__: None)
+    run_job("token-uses", fail)
+    run_job("audit-records", lambda: None)
+    request = HttpRequest()
+    request.method, request.META = "GET", {"HTTP_X_ICEKEEPER_EXTENSIONS": "true"}
+    response = module.health(request)
+    jobs = {job.pop("name"): job for job in json.loads(response.content)["jobs"]}
+    assert response.status_code == 200, "a failing job is no failing service"
+    never = {"status": "unknown", "lastRun": None, "durationMs": None, "lastError": None}
+    assert jobs["old-tokens"] == jobs["permission-epoch"] == never
+    failed, succeeded = jobs["token-uses"], jobs["audit-records"]
+    assert (failed["status"], failed["lastError"]) == ("error", "RuntimeError")
+    assert (succeeded["status"], succeeded["lastError"]) == ("ok", None)
+    assert all(job["durationMs"] >= 0 and job["lastRun"] > 1.7e12 for job in (failed, succeeded))
+    assert b"password" not in response.content
