@@ -200,7 +200,7 @@ PERIODIC_JOBS = [
     Job(
         name="old-location-claims",
         run="catalog.services.tables.staging.delete_old_claims",
-        every=HOUR,
+        every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
     Job(name="old-audit-records", run="tenancy.audit.chain.delete_old_records", every=6 * HOUR, where=Where.ONE_WORKER),
@@ -222,7 +222,7 @@ PERIODIC_JOBS = [
         every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
-    Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=HOUR, where=Where.ONE_WORKER),
+    Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=6 * HOUR, where=Where.ONE_WORKER),
     Job(
         name="old-tokens",
         run="tenancy.services.access_tokens.delete_old_tokens",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.models import F
 from django.db.models.functions import Now
 
 from icekeeper.kernel.clock import now
@@ -21,6 +22,7 @@ from tasks.runtime.jobs import HOUR, Job, Where, jobs_of_server_processes, jobs_
 from tasks.runtime.scheduler import Scheduler
 from tasks.runtime.status import worker_job_statuses
 from tasks.runtime.worker_jobs import next_run, run_due_jobs
+from tenancy.actor import INTERNAL
 from tests.harness.statement_counts import counting
 from tests.workers.wait_fixtures import until
 
@@ -254,6 +256,29 @@ def test_an_idle_worker_asks_only_when_a_job_is_due(functions: dict[str, Any]) -
             timers.run_due()
     assert seen["statements"] == 0
     assert [each.runs for each in PeriodicJob.objects.all()] == [1, 1]
+    scheduler.stop()
+
+
+@in_transactions
+def test_the_jobs_of_an_idle_worker_send_few_statements(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most one in two minutes, which is a twelfth of what an idle worker may send."""
+    at, hours = [0.0], 12
+    scheduler = Scheduler(jobs_of_workers(), actor=INTERNAL, clock=lambda: at[0])
+    worker, timers = scheduler._worker_jobs, scheduler._timers
+    assert worker is not None
+    seconds_until_due([job.name for job in jobs_of_workers()])
+    scheduler.schedule()
+    monkeypatch.setattr(timers, "call_slowly", lambda call: call())  # in this thread, whose statements are counted
+    with counting() as seen:
+        while at[0] < hours * HOUR:
+            timers.run_due()
+            passed = worker._next_look - at[0]
+            at[0] += passed
+            before = seen["statements"]
+            PeriodicJob.objects.update(next_run_at=F("next_run_at") - timedelta(seconds=passed))
+            seen["statements"] = before
+    assert all(row.runs > 1 for row in PeriodicJob.objects.all())
+    assert seen["statements"] / hours <= 30
     scheduler.stop()
 
 

@@ -16,7 +16,9 @@ import psutil
 import psycopg
 import pytest
 import requests
+from django.conf import settings
 
+from tasks.runtime.jobs import Where
 from tests.catalog_fixtures import SCHEMA
 from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
@@ -156,6 +158,35 @@ def test_two_workers_share_the_work(home: Home) -> None:
     assert not any(folder.exists() for folder in folders)
     done = [line for line in home.log.read_text().splitlines() if '"task done"' in line]
     assert len(done) >= 12
+
+
+def test_two_workers_run_each_periodic_job_once(home: Home) -> None:
+    home.execute("DELETE FROM tasks_periodicjob")
+    home.log.unlink(missing_ok=True)
+    with home.worker(), home.worker():
+        until(lambda: home.log.read_text().count("worker started") == 2)
+        until(lambda: home.execute("SELECT count(*) FROM tasks_periodicjob WHERE last_finished_at IS NOT NULL")[0][0])
+        until(lambda: not home.execute("SELECT 1 FROM tasks_periodicjob WHERE last_finished_at IS NULL"))
+    rows = home.execute("SELECT name, runs, last_error FROM tasks_periodicjob ORDER BY name")
+    expected = sorted(job.name for job in settings.PERIODIC_JOBS if job.where is Where.ONE_WORKER and job.is_needed())
+    assert rows == [(name, 1, "") for name in expected]
+    assert "icekeeper.jobs" not in home.log.read_text(), "no error, and nothing was taken over"
+
+
+def test_a_periodic_job_of_a_killed_worker_is_taken_over_when_its_lease_expires(home: Home) -> None:
+    home.server.manage("worker", "--once")  # all jobs have a row and are not due
+    soon = {True: "now() + interval '2 seconds'", False: "strftime('%Y-%m-%d %H:%M:%f', 'now', '+2 seconds')"}[
+        "LAKEKEEPER__PG_DATABASE_URL_WRITE" in home.server.environment
+    ]
+    home.execute(
+        f"UPDATE tasks_periodicjob SET next_run_at = '2020-01-01 00:00:00', leased_until = {soon}, runs = 7"  # noqa: S608
+        " WHERE name = 'old-tokens'"
+    )
+    home.server.manage("worker", "--once")
+    query = "SELECT runs FROM tasks_periodicjob WHERE name = 'old-tokens' AND leased_until IS "
+    with home.worker():
+        until(lambda: home.execute(query + "NULL"))
+    assert home.execute(query + "NULL") == [(8,)]
 
 
 def test_a_database_that_is_not_migrated_is_refused(home: Home, tmp_path: Path) -> None:
