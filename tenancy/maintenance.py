@@ -13,7 +13,6 @@ import time
 from typing import Final, Literal
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
 
 from icekeeper.kernel.db.sql import fetch_one
 
@@ -71,6 +70,6 @@ def is_read_only_now() -> bool:
     if not switch.is_fresh():
         try:
             poll_switch()
-        except (DatabaseError, InterfaceError) as error:
+        except Exception as error:  # noqa: BLE001 - callers work without it
             logger.warning("the maintenance switch cannot be read, its last state stays in effect: %s", error)
     return is_read_only()

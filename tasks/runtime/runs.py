@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,7 +59,8 @@ def run_job(name: str, function: Callable[[], Any]) -> JobRun:
                 connection.close()
     seconds = perf_counter() - began
     run = JobRun(now(), seconds, _describe(error))
-    job_ended(name, seconds, is_ok=error is None)
+    with suppress(OSError):  # no file for metrics, which the thread that writes them logs
+        job_ended(name, seconds, is_ok=error is None)
     with _lock:
         before = _last_runs.get(name)
         _last_runs[name] = run

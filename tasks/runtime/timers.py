@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -12,9 +13,11 @@ from typing import Final
 
 Call = Callable[[], None]
 
+logger = logging.getLogger("icekeeper.jobs")
+
 
 class Timers:
-    """Calls each function at its time, until `stop`. Functions must not raise.
+    """Calls each function at its time, until `stop`. Functions should not raise: what they raise is only logged.
 
     Times are seconds of `clock`. Slow functions run in at most `max_threads` threads, which are created when there is
     work and end without it; further ones wait in order.
@@ -52,7 +55,7 @@ class Timers:
     def run_due(self) -> None:
         """Call what is due, in this thread."""
         while (call := self._take_due()) is not None:
-            call()
+            _call(call)
 
     def stop(self, until: float) -> bool:
         """Drop the timers, wait for slow functions until `until` (monotonic), and return whether all of them ended."""
@@ -92,4 +95,11 @@ class Timers:
                     self._changed.notify_all()
                     return
                 call = self._slow_calls.popleft()
-            call()
+            _call(call)
+
+
+def _call(call: Call) -> None:
+    try:
+        call()
+    except Exception:
+        logger.exception("a job could not be started or ended")

@@ -77,9 +77,6 @@ class WorkerJobs:
                 return
             self._next_look = float("inf")
         clock = self._timers.clock()
-        if self._is_paused() and not self._claims:
-            self._look_at(clock + PAUSED_SECONDS)
-            return
         run = run_job(CLAIM_RUNS, self._extend_and_claim)
         self._failures[CLAIM_RUNS] = self._failures[CLAIM_RUNS] + 1 if run.error else 0
         if run.error:
@@ -103,7 +100,11 @@ class WorkerJobs:
             due = [name for name, at in self._due.items() if at <= clock]
         if current:
             extend_claims(current)
-        if not due or self._is_paused():
+        if not due:
+            return
+        if self._is_paused():
+            with self._lock:
+                self._due.update(dict.fromkeys(due, clock + PAUSED_SECONDS))
             return
         claims = claim_due_jobs(due)
         others = set(due) - {claim.name for claim in claims}

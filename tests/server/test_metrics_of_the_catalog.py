@@ -15,6 +15,7 @@ from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
 from tests.parts.minio import Minio
 from tests.parts.server import CatalogServer
+from tests.workers.wait_fixtures import until
 
 CACHES = ("lakekeeper_cache_size", "lakekeeper_cache_hits_total", "lakekeeper_cache_misses_total")
 POOL = "lakekeeper_catalog_pg_pool"
@@ -83,3 +84,25 @@ def test_pools_of_postgresql(catalog: MeasuredCatalog, run_environment: RunEnvir
     connected += reported[f'{POOL}_connections{{pool="read",state="in_use"}}']
     assert 1 <= connected <= 20
     assert len(reported) == 8
+
+
+def test_periodic_jobs_are_counted_and_listed(catalog: MeasuredCatalog) -> None:
+    """Those of both server processes and of the worker, which `serve` starts."""
+    by_worker = 'icekeeper_job_runs_total{job="old-tokens",result="ok"}'
+    until(lambda: by_worker in catalog.page())
+    numbers = catalog.numbers()
+    assert numbers[by_worker] == 1
+    polls = numbers['icekeeper_job_runs_total{job="permission-epoch",result="ok"}']
+    assert polls > 2
+    assert numbers['icekeeper_job_duration_seconds_count{job="permission-epoch"}'] == polls
+    oldest = numbers['icekeeper_job_last_success_timestamp_seconds{job="permission-epoch"}']
+    assert abs(oldest - time.time()) < 60
+    assert not [name for name in numbers if "icekeeper_job" in name and ("error" in name or "openfga" in name)]
+    headers = {"x-icekeeper-extensions": "true"}
+    health = requests.get(f"{catalog.base_url}/health", headers=headers, timeout=30).json()
+    jobs = {job["name"]: job for job in health["jobs"]}
+    for name in ("permission-epoch", "maintenance-switch", "old-tokens", "warehouse-statistics"):
+        assert (jobs[name]["status"], jobs[name]["lastError"]) == ("ok", None)
+        assert abs(jobs[name]["lastRun"] / 1000 - time.time()) < 600
+        assert jobs[name]["durationMs"] >= 0
+    assert "jobs" not in requests.get(f"{catalog.base_url}/health", timeout=30).json()

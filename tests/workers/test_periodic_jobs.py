@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any
@@ -263,7 +264,8 @@ def test_an_idle_worker_asks_only_when_a_job_is_due(functions: dict[str, Any]) -
 def test_the_jobs_of_an_idle_worker_send_few_statements(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most one in two minutes, which is a twelfth of what an idle worker may send."""
     at, hours = [0.0], 12
-    scheduler = Scheduler(jobs_of_workers(), actor=INTERNAL, clock=lambda: at[0])
+    jobs_due_by_interval = [replace(job, offset=None) for job in jobs_of_workers()]  # the database's clock stands still
+    scheduler = Scheduler(jobs_due_by_interval, actor=INTERNAL, clock=lambda: at[0])
     worker, timers = scheduler._worker_jobs, scheduler._timers
     assert worker is not None
     seconds_until_due([job.name for job in jobs_of_workers()])

@@ -262,3 +262,16 @@ def test_runs_are_in_the_metrics(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     assert value("icekeeper_job_duration_seconds_count", job="wrong") == 2
     assert (value("icekeeper_job_last_success_timestamp_seconds", job="right") or 0) > 1.7e9
     assert value("icekeeper_job_last_success_timestamp_seconds", job="wrong") is None
+
+
+def test_an_error_outside_of_a_job_ends_no_thread(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    scheduled = bench.scheduler()
+    timers, called = scheduled._timers, Event()
+    timers.call_at(0, fail)
+    timers.call_slowly(fail)
+    timers.call_slowly(called.set)
+    timers.run_due()
+    assert called.wait(WAIT_SECONDS)
+    scheduled.stop()
+    assert {record.getMessage() for record in caplog.records} == {"a job could not be started or ended"}
+    assert len(caplog.records) == 2
