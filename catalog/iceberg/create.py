@@ -113,6 +113,23 @@ def _rebound_fields(
     return rebound_fields
 
 
+def equivalent_request(name: str, metadata: TableMetadata) -> dict[str, Any]:
+    """Return the body of a request that creates the table `name` as in `metadata`, but for its snapshots."""
+    return {
+        "name": name,
+        "location": metadata["location"],
+        "schema": _by_id(metadata["schemas"], "schema-id", metadata["current-schema-id"]),
+        "partition-spec": _by_id(metadata["partition-specs"], "spec-id", metadata["default-spec-id"]),
+        "write-order": _by_id(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"]),
+        "stage-create": True,
+        "properties": metadata["properties"],
+    }
+
+
+def _by_id(documents: Sequence[dict[str, Any]], member: str, wanted: int) -> dict[str, Any] | None:
+    return next((document for document in documents if document[member] == wanted), None)
+
+
 def _with_fresh_ids(document: dict[str, Any], schema: Schema, fresh_ids: FreshIds) -> dict[str, Any]:
     """The schema document with new ids; enters old id -> new id into `fresh_ids`."""
     fresh = _fresh_struct(document, count(1), fresh_ids)

@@ -5,6 +5,7 @@ Follows Java's `TableMetadata.Builder` and `CatalogHandlers` (the reference serv
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired, get_type_hints
@@ -129,6 +130,52 @@ def apply_updates(
     )
     apply_each(draft, updates, TABLE_UPDATES, between_updates)
     return finish(draft, base_metadata_location=base_metadata_location, table_uuid=table_uuid)
+
+
+_DEFINING_MEMBERS: Final = (
+    "format-version", "table-uuid", "location", "schemas", "current-schema-id", "partition-specs", "default-spec-id",
+    "sort-orders", "default-sort-order-id", "properties",
+)  # fmt: skip
+
+MAX_DESCRIBED: Final = 20
+"""Snapshots, and keys of properties, in a description."""
+
+
+def only_adds_data(base: TableMetadata, change: TableChange) -> bool:
+    """Return whether the only effect is to append or replace data files, besides statistics and encryption keys.
+
+    It is not if the table is defined differently, a snapshot or reference is removed, or a reference points to another
+    snapshot than one that the request added.
+    """
+    after = change.metadata
+    if change.removed_snapshot_ids or any(base.get(each) != after.get(each) for each in _DEFINING_MEMBERS):
+        return False
+    if any(_operation(snapshot) not in {"append", "replace"} for snapshot in change.added_snapshots):
+        return False
+    added = {snapshot["snapshot-id"] for snapshot in change.added_snapshots}
+    before, references = base.get("refs") or {}, after.get("refs") or {}
+    is_new = all(before.get(name) == ref or ref["snapshot-id"] in added for name, ref in references.items())
+    return is_new and before.keys() <= references.keys()
+
+
+def describe_updates(updates: list[Any], change: TableChange) -> dict[str, Any]:
+    """Return a short description of valid updates: how many of each action, snapshots, property keys, the schema."""
+    described: dict[str, Any] = {"actions": dict(Counter(update["action"] for update in updates))}
+    snapshots = [f"{each['snapshot-id']} {_operation(each)}" for each in change.added_snapshots[:MAX_DESCRIBED]]
+    keys = sorted({key[:100] for update in updates for key in update.get("updates") or update.get("removals") or ()})
+    if snapshots:
+        described["snapshots"] = snapshots
+    if change.removed_snapshot_ids:
+        described["removed_snapshots"] = [str(each) for each in change.removed_snapshot_ids[:MAX_DESCRIBED]]
+    if keys:
+        described["properties"] = keys[:MAX_DESCRIBED]
+    if "add-schema" in described["actions"] or "set-current-schema" in described["actions"]:
+        described["schema_id"] = change.metadata["current-schema-id"]
+    return described
+
+
+def _operation(snapshot: dict[str, Any]) -> str:
+    return str((snapshot.get("summary") or {}).get("operation", ""))[:20]
 
 
 def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str | None) -> TableChange:

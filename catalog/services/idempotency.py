@@ -89,6 +89,13 @@ class IdempotencyKey:
         whole = self.warehouse_id.bytes + self.key.bytes + self.fingerprint
         return blake2b(whole, digest_size=_MARK_DIGITS // 2).hexdigest()
 
+    def store(self, result: object) -> None:
+        """Insert the response of the request in the caller's transaction: see `serialize_result`.
+
+        Raises `DuplicateRequest` when the same request was committed first: the transaction must be rolled back.
+        """
+        _insert(self, 200, response_to_store(self, result))
+
 
 def file_id(idempotency_key: IdempotencyKey | None) -> UUID:
     """Return a new id for a file that the request writes; with a key it ends in the key's `mark`."""
@@ -131,20 +138,11 @@ def _is_storable(actor: Actor, idempotency_key: IdempotencyKey, error: CatalogEr
     return is_allowed(actor, needed, Securable.Type.WAREHOUSE, idempotency_key.warehouse_id)
 
 
-def store_response(idempotency_key: IdempotencyKey | None, result: object = None) -> None:
-    """Insert the response of the request in the caller's transaction (see `serialize_result`); no-op without a key.
-
-    Raises `DuplicateRequest` when the same request was committed first: the caller's transaction must be rolled back.
-    """
-    if idempotency_key is not None:
-        _insert(idempotency_key, 200, response_to_store(idempotency_key, result))
-
-
 def store_unchanged_response(idempotency_key: IdempotencyKey | None, result: object = None) -> None:
-    """As `store_response`, for a request that changed nothing: in a transaction of its own."""
+    """Store the response of a request that changed nothing, in a transaction of its own; no-op without a key."""
     if idempotency_key is not None:
         with write_transaction():
-            store_response(idempotency_key, result)
+            idempotency_key.store(result)
 
 
 def response_to_store(idempotency_key: IdempotencyKey, result: object) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from django.db import IntegrityError
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tagged_objects import TagTarget, TagTargetKey, get_tag_target_for
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.selectors.tags import get_tag_definition_named_for, tag_name_not_found
 from tenancy.services.tags import InvalidTagValue, checked_value, put_attachment, remove_attachment
@@ -38,12 +38,12 @@ def attach_tag(*, actor: Actor, project: Project, key: TagTargetKey, name: str, 
         raise TagScopeNotAllowed(f"Tag {definition.name!r} is for {', '.join(definition.scope)}, not for {key.scope}")
     _require_value(definition, value)
     try:
-        with write_transaction():
+        with change(actor) as tx:
             _lock(target)
             attachment, is_changed = put_attachment(definition, target.ref, field_id=target.field_id, value=value)
             if is_changed:
                 fields = _audit_fields(definition, target) | ({} if value is None else {"value": value})
-                record(Event.TAG_ATTACHED, actor=actor, subject=definition.pk, **fields)
+                tx.record(Change.TAG_ATTACHED, subject=definition.pk, **fields)
     except IntegrityError:  # the definition was deleted concurrently; the target is locked
         raise tag_name_not_found(name, project) from None
     attachment.definition = definition
@@ -57,9 +57,9 @@ def detach_tag(*, actor: Actor, project: Project, key: TagTargetKey, name: str) 
     """
     target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, key=key)
     definition = get_tag_definition_named_for(actor=actor, action=Can.REMOVE, project=project, name=name)
-    with write_transaction():
+    with change(actor) as tx:
         if remove_attachment(definition, target.ref, field_id=target.field_id):
-            record(Event.TAG_DETACHED, actor=actor, subject=definition.pk, **_audit_fields(definition, target))
+            tx.record(Change.TAG_DETACHED, subject=definition.pk, **_audit_fields(definition, target))
 
 
 def _require_value(definition: TagDefinition, value: str | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from django.conf import settings
 from django.db import transaction
@@ -45,7 +45,6 @@ class Event(StrEnum):
     ROLE_MEMBERS_REMOVED = "role.members-removed"
     GRANT_CREATED = "grant.created"
     GRANT_REVOKED = "grant.revoked"
-    GRANT_ENDED = "grant.ended"
     MANAGED_ACCESS_SET = "managed-access.set"
     PROJECT_CREATED = "project.created"
     PROJECT_RENAMED = "project.renamed"
@@ -53,18 +52,9 @@ class Event(StrEnum):
     TAG_DEFINITION_CREATED = "tag-definition.created"
     TAG_DEFINITION_UPDATED = "tag-definition.updated"
     TAG_DEFINITION_DELETED = "tag-definition.deleted"
-    TAG_ATTACHED = "tag.attached"
-    TAG_DETACHED = "tag.detached"
     WAREHOUSE_CREATED = "warehouse.created"
     WAREHOUSE_UPDATED = "warehouse.updated"
     WAREHOUSE_DELETED = "warehouse.deleted"
-    NAMESPACE_MOVED = "namespace.moved"
-    TABLE_MOVED = "table.moved"
-    VIEW_MOVED = "view.moved"
-    GENERIC_TABLE_MOVED = "generic-table.moved"
-    WAREHOUSE_TABULARS_UNDROPPED = "warehouse.tabulars-undropped"
-    STAGED_LOCATION_RELEASED = "staged-location.released"
-    PROTECTION_SET = "protection.set"
     SERVER_BOOTSTRAPPED = "server.bootstrapped"
     SERVER_BOOTSTRAP_REOPENED = "server.bootstrap-reopened"
     SERVER_ADMINISTRATOR_APPOINTED = "server.administrator-appointed"
@@ -242,9 +232,17 @@ PROJECT_OBJECT_TYPES: Final = frozenset(
 """Types of objects that belong to a project."""
 
 
-def set_projects(rows: Sequence[AuditRecord]) -> None:
-    """Set the project of unsaved records that have none, with at most one statement; unknown objects keep none."""
-    unresolved: dict[str, list[AuditRecord]] = {}
+class InProject(Protocol):
+    """What is about an object of a project: an audit record, or a change that is recorded."""
+
+    object_type: str
+    object_id: str
+    project_id: str
+
+
+def set_projects(rows: Sequence[InProject]) -> None:
+    """Set the project of those that have none, with at most one statement; unknown objects keep none."""
+    unresolved: dict[str, list[InProject]] = {}
     for row in rows:
         if row.project_id or not row.object_id:
             continue

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangeKind:
     """What follows from a change of this kind, besides its audit record and its event.
 
@@ -21,7 +22,7 @@ class ChangeKind:
     changes_permissions: bool = False
     has_request_data: bool = False
 
-    @property
+    @cached_property
     def object_type(self) -> str:
         return self.audit_event.partition(".")[0]
 
@@ -64,7 +65,7 @@ class Change(Enum):
     WAREHOUSE_DELETED = ChangeKind("warehouse.deleted", "deleteWarehouse")
     NAMESPACE_CREATED = ChangeKind("namespace.created", "createNamespace")
     NAMESPACE_UPDATED = ChangeKind("namespace.updated", "updateNamespace")
-    NAMESPACE_MOVED = ChangeKind("namespace.moved", "moveNamespace", changes_permissions=True)
+    NAMESPACE_MOVED = ChangeKind("namespace.moved", "moveNamespace")
     NAMESPACE_DROPPED = ChangeKind("namespace.dropped", "dropNamespace")
     TABLE_CREATED = _tabular("table.created", "createTable")
     TABLE_REGISTERED = _tabular("table.registered", "registerTable")
@@ -75,6 +76,7 @@ class Change(Enum):
     TABLE_UNDROPPED = _tabular("table.undropped", "undropTabulars")
     TABLE_EXPIRED = _tabular("table.expired", "expireTable")
     VIEW_CREATED = _tabular("view.created", "createView")
+    VIEW_REGISTERED = _tabular("view.registered", "registerView")
     VIEW_UPDATED = _tabular("view.updated", "updateView")
     VIEW_RENAMED = _tabular("view.renamed", "renameView")
     VIEW_MOVED = _tabular("view.moved", "renameView", changes_permissions=True)

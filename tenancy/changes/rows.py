@@ -1,28 +1,138 @@
-"""The rows that a change writes: events of the outbox, numbered for each object, and audit records.
+"""A change that is recorded, and the rows that it writes: an event of the outbox, numbered, and an audit record.
 
-On PostgreSQL all of them are written by one statement; its parts can also be added to another statement
+On PostgreSQL all of them are written by one statement. The parts for one event can also be added to another statement
 (`change_ctes`), so that a commit writes them in the statement that moves its pointer.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import cache
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection
 
-from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.sql import batches, execute, fetch_all, fetch_one
+from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
-from tenancy.models import AuditRecord, OutboxEvent
+from icekeeper.kernel.request_context import current_context
+from tenancy.actor import Actor
+from tenancy.audit.recording import (
+    actor_name,
+    build_record,
+    canonical_text,
+    is_audit_enabled,
+    log_event,
+    truncate_text,
+)
+from tenancy.changes.kinds import Change
+from tenancy.models import AuditRecord
+
+MAX_DATA_LENGTH: Final = 786_432
+"""Maximum bytes of an event's data; of longer data only the length is kept. Message brokers accept 1 MiB."""
+
+EventRow = dict[str, Any]
+"""An event by column, without its sequence."""
+
+
+class RecordedChange:
+    """One change of an object: its audit record, its event and its log line.
+
+    `subject` is the internal id of the object and `project` the id of its project, which is looked up for securables if
+    it is not given. Of the details, `warehouse` (id), `uuid` (the id that clients see, `subject` without it) and the
+    names `levels` (of the namespace, then of the object) or `named` also describe the object in the event. Names of
+    details must not be attributes of `logging.LogRecord`, such as `name`. `data` is the request's body (JSON text or
+    a document), for kinds whose events have one.
+    """
+
+    __slots__ = (
+        "_data", "_details", "_given", "actor", "at", "is_audited", "kind", "object_id", "object_type", "project_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        actor: Actor,
+        change: Change,
+        *,
+        subject: object,
+        project: str | None,
+        object_type: str | None = None,
+        data: object = None,
+        is_audited: bool = True,
+        details: dict[str, Any],
+    ) -> None:
+        self.kind, self.at = change.value, now()
+        self.is_audited = is_audited and is_audit_enabled()
+        self.object_type = self.kind.object_type if object_type is None else object_type
+        self.object_id, self.project_id = str(subject), project or ""
+        self.actor, self._details, self._data = actor, details, data
+        self._given = (object_type, project)
+
+    def log(self) -> None:
+        """Write the log line, after the commit."""
+        if not self.is_audited and self.kind.has_request_data:
+            return
+        fields: dict[str, Any] = {"id": self.object_id}
+        fields |= {
+            name: value for name, value in zip(("type", "project"), self._given, strict=True) if value is not None
+        }
+        log_event(self.kind.audit_event, self.actor, fields | self._details)
+
+    def build_record(self) -> AuditRecord:
+        """Return the unsaved audit record."""
+        record = build_record(
+            self.kind.audit_event, actor=self.actor, object_type=self.object_type, object_id=self.object_id,
+            project=self.project_id, details=self._details,
+        )  # fmt: skip
+        record.at = self.at
+        return record
+
+    def build_event(self, *, count: int = 1, index: int = 0) -> EventRow:
+        """Return the event, number `index` of `count` of its transaction."""
+        actor, details, request_id = self.actor, self._details, current_context().request_id
+        caller = actor if actor.delegated_by is None else actor.delegated_by
+        names = details.get("levels") or ([details["named"]] if details.get("named") else [])
+        return {
+            "id": new_id(),
+            "object_key": truncate_text(f"{self.object_type}:{self.object_id}", 300),
+            "type": self.kind.event_type,
+            "at": self.at,
+            "public_id": truncate_text(str(details.get("uuid", self.object_id)), 255),
+            "names": json.dumps(list(names)),
+            "project_id": self.project_id,
+            "warehouse_id": details.get("warehouse"),
+            "actor": truncate_text(actor_name(caller), 255),
+            "assumed_role": caller.assumed_role,
+            "request_id": "" if request_id is None else request_id.text,
+            "event_count": count,
+            "event_index": index,
+            "data": self._event_data(),
+        }
+
+    def _event_data(self) -> str | None:
+        if not self.kind.has_request_data:
+            text = canonical_text(self._details)
+        elif self._data is None:
+            return None
+        else:
+            text = self._data if isinstance(self._data, str) else write_json(self._data).decode()
+        return text if len(text) <= MAX_DATA_LENGTH else json.dumps({"left_out": f"{len(text)} characters"})
+
+
+BATCH_SIZE: Final = 1000
+"""Events of one statement."""
 
 _EVENT_COLUMNS: Final = {
     "id": "uuid", "object_key": "text", "type": "text", "at": "timestamptz", "public_id": "text", "names": "text",
     "project_id": "text", "warehouse_id": "uuid", "actor": "text", "assumed_role": "uuid", "request_id": "text",
     "event_count": "int", "event_index": "int", "data": "text",
 }  # fmt: skip
-"""Columns of an event but its sequence, with their types."""
+"""Columns of an event but its sequence, with their types, in the order of `RecordedChange.build_event`."""
 
 _AUDIT_COLUMNS: Final = {
     "id": "uuid", "at": "timestamptz", "last_at": "timestamptz", "count": "bigint", "event": "text", "action": "text",
@@ -33,8 +143,20 @@ _AUDIT_COLUMNS: Final = {
 }  # fmt: skip
 """Columns of an unsealed audit record, with their types."""
 
-_CTES: Final = """events AS (
-  SELECT * FROM json_to_recordset(%s::json) AS e({event_types}, remaining int){guard}
+_ONE_CHANGE: Final = """numbered AS (
+  INSERT INTO tenancy_objectsequence AS s (object_key, number) SELECT %s, 1 FROM {guard}
+      ON CONFLICT (object_key) DO UPDATE SET number = s.number + 1
+  RETURNING s.number
+), published AS (
+  INSERT INTO tenancy_outboxevent ({event_columns}, sequence) SELECT {event_params}, number FROM numbered
+)"""
+
+_ONE_AUDIT_RECORD: Final = """, audited AS (
+  INSERT INTO tenancy_auditrecord ({audit_columns}) SELECT {audit_params} FROM {guard}
+)"""
+
+_CHANGES: Final = """WITH events AS (
+  SELECT * FROM json_to_recordset(%s::json) AS e({event_types}, remaining int)
 ), numbered AS (
   INSERT INTO tenancy_objectsequence AS s (object_key, number)
   SELECT object_key, count(*) FROM events GROUP BY object_key ORDER BY object_key
@@ -46,74 +168,123 @@ _CTES: Final = """events AS (
     FROM events AS e JOIN numbered AS n ON n.object_key = e.object_key
 )"""
 
-_AUDIT_CTE: Final = """, audited AS (
+_AUDIT_RECORDS: Final = """, audited AS (
   INSERT INTO tenancy_auditrecord ({audit_columns})
-  SELECT {audit_columns} FROM json_to_recordset(%s::json) AS a({audit_types}){guard}
+  SELECT {audit_columns} FROM json_to_recordset(%s::json) AS a({audit_types})
 )"""
 
-_NEXT_NUMBER: Final = """
-INSERT INTO tenancy_objectsequence (object_key, number) VALUES (%s, %s)
+# WHERE before ON CONFLICT is needed by SQLite, which would parse the latter as a join condition otherwise.
+_NEXT_NUMBERS: Final = """
+INSERT INTO tenancy_objectsequence (object_key, number) SELECT key, value FROM json_each(%s) WHERE true
     ON CONFLICT (object_key) DO UPDATE SET number = tenancy_objectsequence.number + excluded.number
-RETURNING number
+RETURNING object_key, number
 """
 
 
 @cache
-def change_ctes(*, is_audited: bool, guard: str = "") -> str:
-    """Return CTEs that write events and, with `is_audited`, audit records; their parameters are `change_params`.
+def change_ctes(*, is_audited: bool, guard: str) -> str:
+    """Return CTEs that write one event and, with `is_audited`, an audit record; their parameters are `change_params`.
 
-    `guard` is an earlier CTE of at most one row: without a row nothing is written.
+    `guard` is an earlier CTE, or another item for FROM, of at most one row: without a row nothing is written.
     """
-    text = _CTES + (_AUDIT_CTE if is_audited else "")
-    return text.format(
-        event_columns=", ".join(_EVENT_COLUMNS),
-        event_values=", ".join(f"e.{column}" for column in _EVENT_COLUMNS),
-        event_types=_with_types(_EVENT_COLUMNS),
-        audit_columns=", ".join(_AUDIT_COLUMNS),
-        audit_types=_with_types(_AUDIT_COLUMNS),
-        guard=f" WHERE EXISTS (SELECT 1 FROM {guard})" if guard else "",  # noqa: S608 - a constant name
-    )
+    return _filled(_ONE_CHANGE + (_ONE_AUDIT_RECORD if is_audited else ""), guard)
 
 
-def change_params(events: Sequence[OutboxEvent], audit_records: Sequence[AuditRecord]) -> list[str]:
-    """Return the parameters of `change_ctes`."""
-    event_rows = [
-        {column: getattr(event, column) for column in _EVENT_COLUMNS} | {"remaining": remaining}
-        for event, remaining in zip(events, _remaining(events), strict=True)
-    ]
-    params = [write_json(event_rows).decode()]
-    if audit_records:
-        rows = [{column: getattr(record, column) for column in _AUDIT_COLUMNS} for record in audit_records]
-        params.append(write_json(rows).decode())
+def change_params(change: RecordedChange) -> list[Any]:
+    """Return the parameters of `change_ctes`, with an audit record if the change is audited."""
+    event = change.build_event()
+    params = [event["object_key"], *event.values()]
+    if change.is_audited:
+        record = change.build_record()
+        params += [getattr(record, column) for column in _AUDIT_COLUMNS]
     return params
 
 
-def write_change_rows(events: Sequence[OutboxEvent], audit_records: Sequence[AuditRecord]) -> None:
-    """Write the rows in the caller's transaction, as its last locks. On PostgreSQL one statement."""
-    if connection.vendor == "postgresql":
-        statement = f"WITH {change_ctes(is_audited=bool(audit_records))} SELECT 1"
-        fetch_one("default", statement, change_params(events, audit_records))
+def write_changes(changes: Sequence[RecordedChange]) -> None:
+    """Write the rows in the caller's transaction, as its last locks. On PostgreSQL a statement for `BATCH_SIZE`."""
+    is_postgres = connection.vendor == "postgresql"
+    if is_postgres and len(changes) == 1:
+        fetch_one("default", _write_one(is_audited=changes[0].is_audited), change_params(changes[0]))
         return
-    counts = Counter(event.object_key for event in events)
-    numbers = {key: _advance(key, counts[key]) for key in sorted(counts)}
-    for event, remaining in zip(events, _remaining(events), strict=True):
-        event.sequence = numbers[event.object_key] - remaining
-    OutboxEvent.objects.bulk_create(events, batch_size=100)
-    AuditRecord.objects.bulk_create(audit_records, batch_size=100)
+    events = [each.build_event(count=len(changes), index=index) for index, each in enumerate(changes)]
+    audit_records = [each.build_record() for each in changes if each.is_audited]
+    if not is_postgres:
+        _write_step_by_step(events, audit_records)
+        return
+    for index, batch in enumerate(batches(events, BATCH_SIZE)):
+        records = audit_records[index * BATCH_SIZE : (index + 1) * BATCH_SIZE]  # at most one for each event
+        rows = [event | {"remaining": left} for event, left in zip(batch, _remaining(batch), strict=True)]
+        params = [write_json(rows).decode()]
+        if records:
+            documents = [{column: getattr(each, column) for column in _AUDIT_COLUMNS} for each in records]
+            params.append(write_json(documents).decode())
+        fetch_one("default", _write_many(is_audited=bool(records)), params)
 
 
-def _advance(object_key: str, count: int) -> int:
-    row = fetch_one("default", _NEXT_NUMBER, [object_key, count])
-    return 0 if row is None else int(row[0])
+@cache
+def _write_one(*, is_audited: bool) -> str:
+    return f"WITH {change_ctes(is_audited=is_audited, guard='(SELECT 1) AS one')} SELECT 1"
 
 
-def _remaining(events: Sequence[OutboxEvent]) -> Iterator[int]:
-    """Yield for each event how many later ones are of the same object."""
-    left = Counter(event.object_key for event in events)
-    for event in events:
-        left[event.object_key] -= 1
-        yield left[event.object_key]
+@cache
+def _write_many(*, is_audited: bool) -> str:
+    return _filled(_CHANGES + (_AUDIT_RECORDS if is_audited else ""), "") + " SELECT 1"
+
+
+def _filled(text: str, guard: str) -> str:
+    return text.format(
+        event_columns=", ".join(_EVENT_COLUMNS),
+        event_params=_params(_EVENT_COLUMNS),
+        event_types=_with_types(_EVENT_COLUMNS),
+        event_values=", ".join(f"e.{column}" for column in _EVENT_COLUMNS),
+        audit_columns=", ".join(_AUDIT_COLUMNS),
+        audit_params=_params(_AUDIT_COLUMNS),
+        audit_types=_with_types(_AUDIT_COLUMNS),
+        guard=guard,
+    )
+
+
+def _params(columns: dict[str, str]) -> str:
+    return ", ".join(f"%s::{kind}" for kind in columns.values())
 
 
 def _with_types(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def _write_step_by_step(events: Sequence[EventRow], audit_records: Sequence[AuditRecord]) -> None:
+    """On SQLite: three statements, whatever the number of rows."""
+    counts = Counter(event["object_key"] for event in events)
+    numbers: dict[str, int] = dict(fetch_all("default", _NEXT_NUMBERS, [write_json(counts).decode()]))
+    _insert(
+        "tenancy_outboxevent",
+        [*_EVENT_COLUMNS, "sequence"],
+        [
+            [*event.values(), numbers[event["object_key"]] - remaining]
+            for event, remaining in zip(events, _remaining(events), strict=True)
+        ],
+    )
+    if audit_records:
+        columns = list(_AUDIT_COLUMNS)
+        _insert("tenancy_auditrecord", columns, [[getattr(each, name) for name in columns] for each in audit_records])
+
+
+def _insert(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    values = ", ".join(f"json_extract(value, '$[{index}]')" for index in range(len(columns)))
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM json_each(%s)"  # noqa: S608
+    execute(statement, [write_json([[_as_stored(value) for value in row] for row in rows]).decode()])
+
+
+def _as_stored(value: Any) -> Any:
+    """Return a value as Django stores it in SQLite."""
+    if isinstance(value, UUID):
+        return value.hex
+    return connection.ops.adapt_datetimefield_value(value) if isinstance(value, datetime) else value
+
+
+def _remaining(events: Sequence[EventRow]) -> Iterator[int]:
+    """Yield for each event how many later ones are of the same object."""
+    left = Counter(event["object_key"] for event in events)
+    for event in events:
+        left[event["object_key"]] -= 1
+        yield left[event["object_key"]]

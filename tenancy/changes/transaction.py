@@ -11,33 +11,19 @@ and a new permission epoch. After an error or a rollback nothing of it remains.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from django.db import transaction
 
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.json.strict import write_json
-from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor
-from tenancy.audit.recording import (
-    build_record,
-    canonical_text,
-    is_audit_enabled,
-    log_event,
-    set_projects,
-    truncate_text,
-)
+from tenancy.audit.recording import set_projects
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.changes.kinds import Change
-from tenancy.changes.rows import write_change_rows
-from tenancy.models import OutboxEvent
-
-MAX_DATA_LENGTH: Final = 786_432
-"""Maximum bytes of an event's data; of longer data only the length is kept. Message brokers accept 1 MiB."""
+from tenancy.changes.rows import RecordedChange, write_changes
 
 
 class IdempotencyRecord(Protocol):
@@ -71,13 +57,17 @@ class ChangeTransaction:
 
         What follows from it is written before the commit, so its order with the change itself does not matter.
         """
-        self._records.append(
+        self.add(
             RecordedChange(
                 self.actor, change, subject=subject, project=project, object_type=object_type, data=data,
                 is_audited=is_audited, details=details,
             )
         )  # fmt: skip
-        self._changes_permissions |= change.value.changes_permissions
+
+    def add(self, recorded: RecordedChange) -> None:
+        """As `record`."""
+        self._records.append(recorded)
+        self._changes_permissions |= recorded.kind.changes_permissions
 
     def change_permissions(self) -> None:
         """Invalidate cached decisions, for a change whose kind does not always do so."""
@@ -94,9 +84,8 @@ class ChangeTransaction:
 
     def _write(self) -> None:
         if self._records:
-            set_projects([each.audit_record for each in self._records])
-            audited = [each.audit_record for each in self._records if each.is_audited]
-            write_change_rows(build_events(self._records), audited)
+            set_projects(self._records)
+            write_changes(self._records)
             for each in self._records:
                 transaction.on_commit(each.log, robust=True)
         if self._changes_permissions:
@@ -132,80 +121,3 @@ def change(actor: Actor, idempotency_record: IdempotencyRecord | None = None) ->
         _current.reset(token)
         if outer is None:
             tx._finish()  # noqa: SLF001
-
-
-class RecordedChange:
-    """One change of an object: its audit record, its event and its log line.
-
-    `subject` is the internal id of the object and `project` the id of its project, which is looked up for securables if
-    it is not given. Of the details, `warehouse` (id), `uuid` (the id that clients see, `subject` without it) and the
-    names `levels` (of the namespace, then of the object) or `named` also describe the object in the event. Names of
-    details must not be attributes of `logging.LogRecord`, such as `name`. `data` is the request's body (JSON text or
-    a document), for kinds whose events have one.
-    """
-
-    __slots__ = ("_actor", "_change", "_data", "_details", "_log_fields", "audit_record", "is_audited")
-
-    def __init__(
-        self,
-        actor: Actor,
-        change: Change,
-        *,
-        subject: object,
-        project: str | None,
-        object_type: str | None,
-        data: object,
-        is_audited: bool,
-        details: dict[str, Any],
-    ) -> None:
-        kind = change.value
-        self._actor, self._change, self._details, self._data = actor, change, details, data
-        self.is_audited = is_audited and is_audit_enabled()
-        self.audit_record = build_record(
-            kind.audit_event, actor=actor, object_type=kind.object_type if object_type is None else object_type,
-            object_id=subject, project=project, details=details if self.is_audited else None,
-        )  # fmt: skip
-        self._log_fields: dict[str, Any] = {"id": str(subject)}
-        if object_type is not None:
-            self._log_fields["type"] = object_type
-        if project is not None:
-            self._log_fields["project"] = project
-
-    def log(self) -> None:
-        """Write the log line, after the commit."""
-        if self.is_audited or not self._change.value.has_request_data:
-            log_event(self._change.value.audit_event, self._actor, self._log_fields | self._details)
-
-    def build_event(self, *, count: int, index: int) -> OutboxEvent:
-        """Return the unsaved event, number `index` of `count` of its transaction."""
-        record, details, request_id = self.audit_record, self._details, current_context().request_id
-        names = details.get("levels") or ([details["named"]] if details.get("named") else [])
-        return OutboxEvent(
-            object_key=f"{record.object_type}:{record.object_id}",
-            type=self._change.value.event_type,
-            at=record.at,
-            public_id=truncate_text(str(details.get("uuid", record.object_id)), 255),
-            names=json.dumps(list(names)),
-            project_id=record.project_id,
-            warehouse_id=details.get("warehouse"),
-            actor=record.actor,
-            assumed_role=record.assumed_role,
-            request_id="" if request_id is None else request_id.text,
-            event_count=count,
-            event_index=index,
-            data=self._event_data(),
-        )
-
-    def _event_data(self) -> str | None:
-        if not self._change.value.has_request_data:
-            text = canonical_text(self._details)
-        elif self._data is None:
-            return None
-        else:
-            text = self._data if isinstance(self._data, str) else write_json(self._data).decode()
-        return text if len(text) <= MAX_DATA_LENGTH else json.dumps({"left_out": f"{len(text)} characters"})
-
-
-def build_events(changes: Sequence[RecordedChange]) -> list[OutboxEvent]:
-    """Return the events of the changes of one transaction."""
-    return [each.build_event(count=len(changes), index=index) for index, each in enumerate(changes)]

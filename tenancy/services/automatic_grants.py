@@ -10,11 +10,10 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, execute, fetch_all
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authn.requests import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_creator_grant
-from tenancy.authz.securables import MAX_NAMED, EndedGrants, names_that_fit, summarize_grants
+from tenancy.authz.securables import MAX_NAMED, names_that_fit, summarize_grants
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.services.registration import register_principal
@@ -41,7 +40,7 @@ SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee
 """
 
 
-def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[str, str]:
+def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[str, Any]:
     """Grant `privilege` on a new securable to the actor: to the assumed role if any, else to the user.
 
     Returns the audit details `privilege`, and `user` or `role`; empty if there is no grantee, as for anonymous callers
@@ -109,15 +108,6 @@ def rights_of_project(roles: Sequence[UUID], objects: Sequence[ObjectRef]) -> di
     Call it before their deletion.
     """
     return _details(roles=roles, securables=[securable_id(*each) for each in objects])
-
-
-def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: ObjectRef, project: str, **details: object) -> None:
-    """Record that grants ended with an object and its contents: one row in the transaction of the drop, or none."""
-    if ended:
-        record(
-            Event.GRANT_ENDED, actor=actor, subject=ref.id, object_type=ref.type.value, project=project, **details,
-            **ended.as_details(),
-        )  # fmt: skip
 
 
 def _details(

@@ -120,7 +120,9 @@ def test_a_dropped_table_keeps_its_uuid_and_a_purged_one_has_it_in_the_details(
     own_id, uuid = str(row.pk), str(row.uuid)
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 600})
     good(maker.delete("/namespaces/open/tables/t"))
-    assert reported(listed(chief, f"objectId={uuid}")) == [("grant.created", own_id, uuid)]
+    assert reported(listed(chief, f"objectId={uuid}")) == [
+        ("table.dropped", own_id, uuid), ("table.created", own_id, uuid),
+    ]  # fmt: skip
     Warehouse.objects.update(delete_profile={"type": "hard"})
     good(maker.post("/namespaces/open/tables", {"name": "u", "schema": SCHEMA}))
     row = Tabular.objects.get(name="u")
@@ -128,7 +130,7 @@ def test_a_dropped_table_keeps_its_uuid_and_a_purged_one_has_it_in_the_details(
     good(maker.delete("/namespaces/open/tables/u?purgeRequested=true"))
     assert reported(listed(chief, f"objectId={uuid}")) == []
     found = listed(chief, f"objectId={own_id}")
-    assert reported(found) == [("grant.ended", own_id, None), ("grant.created", own_id, None)]
+    assert reported(found) == [("table.dropped", own_id, None), ("table.created", own_id, None)]
     assert [each["details"]["uuid"] for each in found] == [uuid, uuid]
 
 

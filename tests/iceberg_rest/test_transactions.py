@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError
 
 from catalog.models import LocationClaim, Tabular
-from catalog.services.commit import revisions, service
+from catalog.services.commit import pointer, revisions, service
 from catalog.services.commit.revisions import write_revisions
 from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
 from tests.harness.fingerprint import Fingerprint
@@ -188,7 +188,7 @@ def test_a_database_error_deletes_all_written_files(
 ) -> None:
     create_table("a")
     create_table("b")
-    before, move = files(), revisions.move_pointer
+    before, move = files(), pointer.move_pointer
     calls: list[int] = []
 
     def failing(*args: Any) -> bool:

@@ -164,15 +164,17 @@ def test_protection_moves_and_undrops_are_reported(
         str(Tabular.objects.get().pk),
         warehouse.project_id,
     )
-    assert row.details == f'{{"is_protected":true,"uuid":"{table}","warehouse":"{warehouse.pk}"}}'
+    assert row.details == (f'{{"is_protected":true,"levels":["ns","t"],"uuid":"{table}","warehouse":"{warehouse.pk}"}}')
+    assert api.post(f"{own}/table/{table}/protection", {"protected": True}).status == 200
+    assert rows(event="protection.set") == [row], "it changed nothing"
     assert api.post(f"{own}/table/{table}/protection", {"protected": False}).status == 200
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     undrop = {"targets": [{"type": "table", "id": table}]}
     assert api.post(f"{own}/deleted-tabulars/undrop", undrop).status == 204
     assert api.post(f"{own}/deleted-tabulars/undrop", undrop).status == 204
-    row = the_row(event="warehouse.tabulars-undropped")
-    assert (row.object_type, row.object_id, row.project_id) == ("warehouse", str(warehouse.pk), warehouse.project_id)
-    assert row.details == f'{{"uuids":["{table}"]}}'
+    row = the_row(event="table.undropped")
+    assert (row.object_id, row.project_id) == (str(Tabular.objects.get().pk), warehouse.project_id)
+    assert row.details == f'{{"levels":["ns","t"],"uuid":"{table}","warehouse":"{warehouse.pk}"}}'
 
 
 def test_grants_are_listed_under_their_object(

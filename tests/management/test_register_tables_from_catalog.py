@@ -95,13 +95,16 @@ def contents(server: CatalogServer) -> dict[str, Any]:
     return found
 
 
+QUIET = {"LAKEKEEPER__AUDIT__TRACING__ENABLED": "false"}  # no line for each table
+
+
 def register(pair: Pair, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
             sys.executable, ROOT / "manage.py", "register_tables", pair.new.warehouse,
             "--from-catalog", pair.old.uri, "--from-warehouse", pair.old.warehouse, *options,
         ],
-        capture_output=True, text=True, check=False, env=pair.new.environment | environment, cwd=pair.new.home,
+        capture_output=True, text=True, check=False, env=pair.new.environment | QUIET | environment, cwd=pair.new.home,
     )  # fmt: skip
 
 
@@ -180,7 +183,7 @@ class Fed:
         self.process = subprocess.Popen(
             [sys.executable, ROOT / "manage.py", "register_tables", server.warehouse, "--list", "-"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=server.environment, cwd=server.home,
+            env=server.environment | QUIET, cwd=server.home,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a background job ignores it
         )  # fmt: skip
 

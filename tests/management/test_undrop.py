@@ -139,11 +139,14 @@ def test_it_may_be_repeated(
     assert undrop(api, uuid).status == 204, "it is not dropped"
     assert everything() == before
     drop("t")
-    for _ in range(2):
-        assert undrop(api, uuid).status == 204
-        assert everything() == before
+    assert undrop(api, uuid).status == 204
+    restored = everything()
+    assert {table for table in before.rows if restored.rows[table] != before.rows[table]} == {
+        "tenancy_objectsequence", "tenancy_outboxevent",
+    }  # fmt: skip
+    assert undrop(api, uuid).status == 204
     assert undrop(api).status == 204
-    assert everything() == before
+    assert everything() == restored
 
 
 def test_dropped_again_it_has_all_its_time_again(

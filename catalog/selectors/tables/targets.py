@@ -30,7 +30,7 @@ _CREATE: Final = {
 
 _COLUMNS = f"""
 SELECT {STORAGE_COLUMNS}, w.status, w.project_id, w.location, w.allowed_format_versions, w.default_format_version,
-       n.id, n.location, t.id, t.kind, t.location, t.metadata_location"""
+       n.id, n.location, t.id, t.uuid, t.kind, t.location, t.metadata_location"""
 
 _TARGET = f"{_COLUMNS} {NAMED_TABULAR} WHERE w.id = %s"
 
@@ -50,6 +50,7 @@ class _TargetRow(StorageRow):
     namespace_id: Any
     namespace_location: str | None
     tabular_id: Any
+    tabular_uuid: Any
     kind: str
     location: str
     metadata_location: str
@@ -58,9 +59,10 @@ class _TargetRow(StorageRow):
 
 @dataclass(frozen=True, slots=True)
 class CurrentTabular:
-    """The tabular that has the name now."""
+    """The tabular that has the name now. `uuid` is the one that clients see."""
 
     id: UUID
+    uuid: UUID
     namespace_id: UUID
     kind: str
     location: str
@@ -137,7 +139,10 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) 
         versions = read_stored_json(versions.encode())
     current = None
     if namespace_id is not None and row.tabular_id is not None:
-        current = CurrentTabular(as_uuid(row.tabular_id), namespace_id, row.kind, row.location, row.metadata_location)
+        current = CurrentTabular(
+            as_uuid(row.tabular_id), as_uuid(row.tabular_uuid), namespace_id, row.kind, row.location,
+            row.metadata_location,
+        )  # fmt: skip
     return Target(
         warehouse_id=warehouse_id,
         project_id=row.project_id,

@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
+from django.db import DatabaseError, InterfaceError
 
 from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
-from catalog.models import Snapshot, Tabular, TabularMetadata
+from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
-from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store, store_response
+from catalog.services.commit.pointer import PointerUpdate, move_pointer
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import (
     claim,
     folder_outside,
@@ -35,8 +35,8 @@ from catalog.services.locations.claims import (
 )
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import batches, fetch_one, lock_row
-from icekeeper.kernel.db.transactions import is_outcome_unknown, is_overload, write_transaction
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.transactions import is_outcome_unknown, is_overload
 from icekeeper.kernel.errors.types import (
     BadRequest,
     CatalogError,
@@ -54,6 +54,9 @@ from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
+from tenancy.changes.kinds import Change
+from tenancy.changes.rows import RecordedChange
+from tenancy.changes.transaction import change
 
 PARALLEL_PUTS: Final = 8
 """Metadata files of one transaction that are written at the same time."""
@@ -67,21 +70,12 @@ logger = logging.getLogger("icekeeper.catalog")
 
 
 @dataclass(frozen=True, slots=True)
-class PointerUpdate:
-    """One change of a pointer. `document` is None when it is too large for the database.
+class CommitRequest:
+    """The request of a new version: its requirements and updates, and what its audit record has, None without one."""
 
-    `namespace_id` is the tabular's namespace: its permissions were checked, so the tabular must still be in it.
-    """
-
-    tabular_id: UUID
-    namespace_id: UUID
-    seen: str
-    metadata_location: str
-    location: str
-    document: bytes | None
-    added_snapshots: Sequence[dict[str, Any]]
-    removed_snapshot_ids: Sequence[int]
-    at: datetime
+    requirements: list[Any]
+    updates: list[Any]
+    audit_details: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +86,7 @@ class Revision:
     `expired_files` may be deleted when the pointer has moved.
     """
 
+    recorded: RecordedChange
     identifier: Identifier
     move: PointerUpdate
     metadata: dict[str, Any]
@@ -117,11 +112,12 @@ def revise(
     base: dict[str, Any],
     metadata: dict[str, Any],
     *,
+    request: CommitRequest,
     added_snapshots: Sequence[dict[str, Any]] = (),
     removed_snapshot_ids: Sequence[int] = (),
     expired_files: Sequence[str] = (),
 ) -> Revision:
-    """Compute the revision from `base`, the metadata of `current`, to `metadata`.
+    """Compute the revision of a `request` from `base`, the metadata of `current`, to `metadata`.
 
     A change of locations needs the permission to create tabulars in the namespace. Raises `InvalidLocation` for a
     location outside of the warehouse, `BadRequest` when the file would be too large, and `Forbidden`.
@@ -146,7 +142,22 @@ def revise(
     )
     base_location = target.warehouse_location
     expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)
-    return Revision(target.identifier, move, metadata, encode(document, metadata), document, new_claims, expired)
+    recorded = _recorded(actor, target, current, request)
+    file = encode(document, metadata)
+    return Revision(recorded, target.identifier, move, metadata, file, document, new_claims, expired)
+
+
+_UPDATED: Final = {kind.value: Change.of_tabular(kind.value, "updated") for kind in Tabular.Kind}
+
+
+def _recorded(actor: Actor, target: Target, current: CurrentTabular, request: CommitRequest) -> RecordedChange:
+    identifier = target.identifier
+    names = {"warehouse": target.warehouse_id, "uuid": current.uuid, "levels": [*identifier.levels, identifier.name]}
+    return RecordedChange(
+        actor, _UPDATED[current.kind], subject=current.id, project=target.project_id,
+        data={"identifier": identifier.as_json(), "requirements": request.requirements, "updates": request.updates},
+        is_audited=request.audit_details is not None, details=names | (request.audit_details or {}),
+    )  # fmt: skip
 
 
 def _new_locations(
@@ -254,15 +265,19 @@ def _move(
         request_context.begin_write()
         with _nothing_committed():
             request_context.recheck_permissions()
-        is_moved = move_pointer(revisions[0].move, idempotency_key=idempotency_key, result=result)
+        move, recorded = revisions[0].move, revisions[0].recorded
+        is_moved = move_pointer(move, recorded, idempotency_key=idempotency_key, result=result)
         if is_moved:
             request_context.end_write()
             request_context.clear_permissions()
+            recorded.log()
         return is_moved
     try:
-        with _nothing_committed(), write_transaction():
+        with _nothing_committed(), change(revisions[0].recorded.actor, idempotency_key) as tx:
             _move_all(target, revisions, unchanged)
-            store_response(idempotency_key, result)
+            for revision in revisions:
+                tx.add(revision.recorded)
+            tx.result = result
     except _ChangedByOthers:
         return False
     return True
@@ -326,117 +341,6 @@ def _cache_version(target: Target, revision: Revision) -> None:
     metadata_cache.put_parsed(version, revision.metadata, revision.document)
     address = (target.warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
     metadata_cache.put(version, revision.document, address=address)
-
-
-# On PostgreSQL one statement, whose parts all depend on the compare-and-set of the pointer: one round trip, and no lock
-# held between statements.
-_POINTER = """
-WITH moved AS (
-  UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
-   WHERE id = %s AND namespace_id = %s AND metadata_location = %s AND deleted_at IS NULL
-  RETURNING id
-), stored AS (
-  UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
-)"""
-
-_SNAPSHOTS = """, removed AS (
-  DELETE FROM catalog_snapshot WHERE tabular_id IN (SELECT id FROM moved) AND snapshot_id = ANY(%s)
-), added AS (
-  INSERT INTO catalog_snapshot
-         (tabular_id, snapshot_id, parent_snapshot_id, sequence_number, schema_id, timestamp_ms, summary)
-  SELECT moved.id, s.snapshot_id, s.parent_snapshot_id, s.sequence_number, s.schema_id, s.timestamp_ms, s.summary
-    FROM moved, jsonb_to_recordset(%s::jsonb) AS s(snapshot_id bigint, parent_snapshot_id bigint,
-         sequence_number bigint, schema_id bigint, timestamp_ms bigint, summary jsonb)
-  ON CONFLICT (tabular_id, snapshot_id) DO UPDATE SET
-         parent_snapshot_id = excluded.parent_snapshot_id, sequence_number = excluded.sequence_number,
-         schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary
-)"""
-
-_IDEMPOTENCY_RECORD = """, recorded AS (
-  INSERT INTO catalog_idempotencyrecord (warehouse_id, key, fingerprint, status, response, created_at)
-  SELECT %s, %s, %s, 200, %s, %s FROM moved
-)"""
-
-_COUNT = "\nSELECT count(*) FROM moved"
-
-_STATEMENTS = {
-    (with_snapshots, with_record): _POINTER
-    + (_SNAPSHOTS if with_snapshots else "")
-    + (_IDEMPOTENCY_RECORD if with_record else "")
-    + _COUNT
-    for with_snapshots in (False, True)
-    for with_record in (False, True)
-}
-
-
-def move_pointer(move: PointerUpdate, *, idempotency_key: IdempotencyKey | None = None, result: object = None) -> bool:
-    """Move the pointer if it is still at `seen`, in its namespace; otherwise change nothing and return False.
-
-    Snapshots, the document and the idempotency record with `result` change in the same transaction. Raises
-    `DuplicateRequest`, and changes nothing, when the same request was committed first.
-    """
-    if connection.vendor != "postgresql":
-        return _move_step_by_step(move, idempotency_key, result)
-    try:
-        return _move_in_one_statement(move, idempotency_key, result)
-    except IntegrityError:
-        if idempotency_key is None:
-            raise
-        raise DuplicateRequest("The same request was executed already") from None
-
-
-def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a snapshot. U+0000 is replaced: it is legal in JSON but not in a jsonb column."""
-    summary = {key.replace("\0", "\ufffd"): _printable(value) for key, value in (snapshot.get("summary") or {}).items()}
-    return {
-        "snapshot_id": snapshot["snapshot-id"],
-        "parent_snapshot_id": snapshot.get("parent-snapshot-id"),
-        "sequence_number": snapshot.get("sequence-number"),
-        "schema_id": snapshot.get("schema-id"),
-        "timestamp_ms": snapshot["timestamp-ms"],
-        "summary": summary,
-    }
-
-
-def _printable(value: Any) -> Any:
-    return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
-
-
-def _move_in_one_statement(move: PointerUpdate, idempotency_key: IdempotencyKey | None, result: object) -> bool:
-    params: list[Any] = [move.metadata_location, move.location, move.at]
-    params += [move.tabular_id, move.namespace_id, move.seen, move.document]
-    with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
-    if with_snapshots:
-        rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
-        # All parts of the statement see the rows as they were before it: a replaced row is updated, not deleted first.
-        replaced = {row["snapshot_id"] for row in rows}
-        removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
-        params += [removed, write_json(rows).decode()]
-    if idempotency_key is not None:
-        response = write_json(response_to_store(idempotency_key, result)).decode()
-        params += [idempotency_key.warehouse_id, idempotency_key.key, idempotency_key.fingerprint, response, move.at]
-    row = fetch_one("default", _STATEMENTS[with_snapshots, idempotency_key is not None], params)
-    return row is not None and row[0] == 1
-
-
-def _move_step_by_step(move: PointerUpdate, idempotency_key: IdempotencyKey | None, result: object) -> bool:
-    with transaction.atomic():
-        seen = Tabular.objects.filter(
-            deleted_at__isnull=True, pk=move.tabular_id, namespace_id=move.namespace_id, metadata_location=move.seen
-        )
-        moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
-        if not moved:
-            return False
-        TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
-        if move.removed_snapshot_ids:
-            for batch in batches(move.removed_snapshot_ids, 500):
-                Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=batch).delete()
-        Snapshot.objects.bulk_create(
-            [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
-        )
-        if idempotency_key is not None:
-            store_response(idempotency_key, result)
-    return True
 
 
 def serialize_metadata(metadata: dict[str, Any]) -> bytes:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from catalog.errors import already_exists
 from catalog.iceberg.requirements import check_requirements, checked_members, guarded_snapshots, requires_create
-from catalog.iceberg.updates import apply_updates
+from catalog.iceberg.updates import TableChange, apply_updates, describe_updates, only_adds_data
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
@@ -21,7 +23,7 @@ from catalog.selectors.tables.metadata_cache import Version, metadata_cache, met
 from catalog.selectors.tables.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
 from catalog.services.commit.queue import attempts, reserve_commit_slots
-from catalog.services.commit.revisions import Revision, revise, write_revisions
+from catalog.services.commit.revisions import CommitRequest, Revision, revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
 from catalog.services.tables.create import finish_staged_create, require_format_version
 from icekeeper.kernel import request_context
@@ -146,10 +148,19 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         current,
         base,
         metadata,
+        request=CommitRequest(changes.requirements, changes.updates, _audit_details(base, change, changes.updates)),
         added_snapshots=change.added_snapshots,
         removed_snapshot_ids=change.removed_snapshot_ids,
         expired_files=[entry["metadata-file"] for entry in change.expired_metadata_files],
     )
+
+
+def _audit_details(base: dict[str, Any], change: TableChange, updates: list[Any]) -> dict[str, Any] | None:
+    """Return what the audit record of a commit has; None if `ICEKEEPER__AUDIT__DATA_CHANGES` asks for no record."""
+    wanted = settings.ICEKEEPER.audit.data_changes
+    if wanted == "off" or (wanted == "ddl" and only_adds_data(base, change)):
+        return None
+    return describe_updates(updates, change)
 
 
 def _checked_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:

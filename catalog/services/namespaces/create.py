@@ -12,11 +12,11 @@ from catalog.identifiers import Levels, dotted, require_levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for
 from catalog.selectors.warehouses import require_active
-from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse, require_outside_tabulars
 from catalog.services.namespaces.properties import LOCATION, read_properties, without_managed
 from icekeeper.kernel import request_context
-from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
+from icekeeper.kernel.db.transactions import is_foreign_key_violation
 from icekeeper.kernel.errors.types import (
     AlreadyExists,
 )
@@ -26,10 +26,11 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.profiles.location import location_inside, namespace_location, new_location_inside
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.securables import add_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.services.automatic_grants import grant_creator
@@ -58,7 +59,7 @@ def create_namespace(
     chosen = described.pop(LOCATION, None)
     above = _require_to_create_in(actor, warehouse_id, checked[:-1])
     try:
-        with write_transaction():
+        with change(actor, idempotency_key) as tx:
             # Locked, so that it is not deleted before the namespace exists.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
@@ -76,12 +77,11 @@ def create_namespace(
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
             granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.NAMESPACE, namespace.pk))
-            if granted:
-                record(
-                    Event.GRANT_CREATED, actor=actor, subject=namespace.pk, project=warehouse.project_id,
-                    object_type=Securable.Type.NAMESPACE.value, levels=namespace.levels, **granted,
-                )  # fmt: skip
-            store_response(idempotency_key, namespace.as_json())
+            tx.record(
+                Change.NAMESPACE_CREATED, subject=namespace.pk, project=warehouse.project_id, warehouse=warehouse_id,
+                levels=namespace.levels, **granted,
+            )  # fmt: skip
+            tx.result = namespace.as_json()
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise (no_such_namespace(checked[:-1]) if checked[1:] else no_such_warehouse(warehouse_id)) from None

@@ -18,13 +18,12 @@ from catalog.errors import (
 from catalog.identifiers import Levels, dotted
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
-from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
-from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, retire
+from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, record_drop, retire
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import NamespaceNotEmpty
 from icekeeper.kernel.names import path_key
 from storage.errors import no_such_warehouse
@@ -32,9 +31,10 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, lock_securable_tree, remove_securable, remove_securables
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.services.automatic_grants import audit_revoked_grants
 
 
 def drop_namespace(
@@ -52,19 +52,15 @@ def drop_namespace(
     require_not_reserved(levels)
     namespace_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
     try:
-        with write_transaction():
+        with change(actor, idempotency_key) as tx:
             namespace = lock_namespace(warehouse_id, namespace_id, levels)
             if namespace.protected and not force:
                 raise NamespaceProtected(f"Namespace is protected: {namespace}")
             if namespace.children.exists() or Tabular.objects.filter(namespace_id=namespace.pk).exists():
                 raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
-            ref = ObjectRef(Securable.Type.NAMESPACE, namespace.pk)
-            ended, project = remove_securable(*ref), namespace.warehouse.project_id
+            ended = remove_securable(Securable.Type.NAMESPACE, namespace.pk)
+            _record_drop(tx, namespace, project=namespace.warehouse.project_id, ended=ended)
             namespace.delete()
-            audit_revoked_grants(
-                ended, actor=actor, ref=ref, warehouse=warehouse_id, project=project, levels=namespace.levels
-            )
-            store_response(idempotency_key)
     except (RestrictedError, IntegrityError):
         # Something was moved into it between check and delete: the foreign keys decide.
         raise NamespaceNotEmpty(f"Namespace {dotted(levels)} is not empty") from None
@@ -92,7 +88,7 @@ def drop_subtree(
     # Checked before anything is locked, so that denied requests block no other client. The permission to delete a
     # namespace includes that to drop everything in it, as `modify` is inherited on all levels.
     top_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
-    with write_transaction():
+    with change(actor, idempotency_key) as tx:
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
             raise no_such_warehouse(warehouse_id)
@@ -112,11 +108,18 @@ def drop_subtree(
         lock_securable_tree(Securable.Type.NAMESPACE, top.pk)
         ended = retire(tabulars, purge=purge)
         ended.merge(_delete_namespaces(namespaces))
-        audit_revoked_grants(
-            ended, actor=actor, ref=ObjectRef(Securable.Type.NAMESPACE, top.pk), warehouse=warehouse_id,
-            project=warehouse.project_id, levels=top.levels,
-        )  # fmt: skip
-        store_response(idempotency_key)
+        paths = {namespace.pk: namespace.levels for namespace in namespaces}
+        for row in tabulars:
+            record_drop(tx, row, paths[row.namespace_id], project=warehouse.project_id, purge=purge)
+        for namespace in reversed(namespaces):
+            _record_drop(tx, namespace, project=warehouse.project_id, ended=ended if namespace is top else None)
+
+
+def _record_drop(tx: ChangeTransaction, namespace: Namespace, *, project: str, ended: EndedGrants | None) -> None:
+    tx.record(
+        Change.NAMESPACE_DROPPED, subject=namespace.pk, project=project, warehouse=namespace.warehouse_id,
+        levels=namespace.levels, **({} if ended is None else ended.as_details()),
+    )  # fmt: skip
 
 
 def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:

@@ -17,16 +17,15 @@ from catalog.services.namespaces.create import require_not_reserved
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from icekeeper.kernel.names import LEVEL_SEPARATOR, path_key
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import move_securable_tree
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
@@ -67,7 +66,7 @@ def move_namespace(
     require_not_reserved(levels)
     _require_to_move(actor, warehouse_id, namespace_id)
     try:
-        with write_transaction():
+        with change(actor) as tx:
             # All transactions that create, move or recursively drop namespaces take this lock: no path changes now.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
@@ -87,10 +86,11 @@ def move_namespace(
                 _require_unprotected(moved, below)
             _require_free_path(moved, below, levels)
             former = moved.levels
-            _rewrite(moved, parent, path, path_key(levels))
-            record(
-                Event.NAMESPACE_MOVED, actor=actor, subject=namespace_id, project=warehouse.project_id,
-                warehouse=warehouse_id, levels=moved.levels, formerly=former,
+            if _rewrite(moved, parent, path, path_key(levels)):
+                tx.change_permissions()
+            tx.record(
+                Change.NAMESPACE_MOVED, subject=namespace_id, project=warehouse.project_id, warehouse=warehouse_id,
+                levels=moved.levels, formerly=former,
             )  # fmt: skip
     except IntegrityError:
         raise _taken(levels) from None
@@ -171,8 +171,11 @@ def _require_free_path(moved: Namespace, below: list[Namespace], levels: Levels)
             raise BadRequest(f"Invalid namespace: the path of {namespace} would be longer than {MAX_KEY_BYTES} bytes")
 
 
-def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) -> None:
-    """Update all paths in one statement, and the securables, which refer to ids, only when the parent changes."""
+def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) -> bool:
+    """Update all paths in one statement, and the securables, which refer to ids, only when the parent changes.
+
+    Returns whether it does: then permissions change, too.
+    """
     Namespace.objects.in_warehouse(moved.warehouse_id).in_subtree(moved.path_key).update(
         path=Concat(Value(path), Substr("path", len(moved.path) + 1)),
         path_key=Concat(Value(key), Substr("path_key", len(moved.path_key) + 1)),
@@ -180,11 +183,12 @@ def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) ->
         updated_at=now(),
     )
     moved.path, moved.path_key = path, key
-    if _parent_id(parent) != moved.parent_id:
-        moved.parent = parent
-        Namespace.objects.filter(pk=moved.pk).update(parent=parent)
-        move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=_above(moved, parent))
-        bump_permission_epoch()
+    if _parent_id(parent) == moved.parent_id:
+        return False
+    moved.parent = parent
+    Namespace.objects.filter(pk=moved.pk).update(parent=parent)
+    move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=_above(moved, parent))
+    return True
 
 
 def _above(moved: Namespace, parent: Namespace | None) -> ObjectRef:

@@ -8,8 +8,7 @@ from uuid import UUID
 from catalog.identifiers import Levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
-from catalog.services.idempotency import IdempotencyKey, store_response
-from icekeeper.kernel.db.transactions import write_transaction
+from catalog.services.idempotency import IdempotencyKey
 from icekeeper.kernel.errors.types import (
     BadRequest,
     InvalidLocation,
@@ -18,6 +17,8 @@ from icekeeper.kernel.errors.types import (
 from storage.profiles.location import normalize
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 
 LOCATION = "location"
 MANAGED = frozenset({"namespace_id", "managed_access"})
@@ -67,7 +68,7 @@ def update_namespace_properties(
     if both:
         raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
     namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
-    with write_transaction():
+    with change(actor, idempotency_key) as tx:
         namespace = lock_namespace(warehouse_id, namespace_id, levels)
         _require_same_location(namespace, to_set, to_remove)
         to_store = {key: value for key, value in to_set.items() if key != LOCATION}
@@ -80,9 +81,13 @@ def update_namespace_properties(
             namespace.properties = merged
             namespace.version += 1
             namespace.save(update_fields=["properties", "version", "updated_at"])
+            tx.record(
+                Change.NAMESPACE_UPDATED, subject=namespace.pk, project=namespace.warehouse.project_id,
+                warehouse=warehouse_id, levels=namespace.levels, updated=changed, removed=removed,
+            )  # fmt: skip
         missing = [key for key in to_remove if key not in removed]
         changes = PropertyChanges(updated=list(to_set), removed=removed, missing=missing)
-        store_response(idempotency_key, changes.as_json())
+        tx.result = changes.as_json()
     return changes
 
 

@@ -22,7 +22,7 @@ from catalog.errors import (
     no_such_namespace,
     noun,
 )
-from catalog.iceberg.create import create_table_metadata, requested_format_version
+from catalog.iceberg.create import create_table_metadata, equivalent_request, requested_format_version
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
@@ -31,8 +31,9 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
-from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata, snapshot_row
-from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
+from catalog.services.commit.pointer import snapshot_row
+from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
+from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id
 from catalog.services.locations.claims import (
     NO_OWNER,
     claim,
@@ -46,12 +47,12 @@ from catalog.services.locations.claims import (
     take_location,
 )
 from catalog.services.locations.purge import require_empty_location
-from catalog.services.tables.drop import audit_drop, retire
+from catalog.services.tables.drop import record_drop, retire
 from catalog.services.tables.staging import TICKET_LIFETIME, require_own_folder
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now, now_ms
 from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
-from icekeeper.kernel.db.transactions import is_foreign_key_violation, is_overload, write_transaction
+from icekeeper.kernel.db.transactions import is_foreign_key_violation, is_overload
 from icekeeper.kernel.errors.types import (
     AlreadyExists,
     BadRequest,
@@ -71,11 +72,12 @@ from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.profile import max_credential_lifetime
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import is_allowed
 from tenancy.authz.securables import add_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.services.automatic_grants import grant_creator
@@ -125,15 +127,14 @@ def create_table(
     if is_foreseeable(metadata["location"], table_uuid):
         require_empty_location(actor, target, metadata["location"], idempotency_key)
     if not stage:
+        request = {
+            "name": name, "location": location, "schema": schema, "partition-spec": partition_spec,
+            "write-order": write_order, "stage-create": False, "properties": properties,
+        }  # fmt: skip
         return create_tabular(
-            actor,
-            target,
-            namespace_id,
-            Tabular.Kind.TABLE,
-            metadata,
-            fresh_uuid=table_uuid,
+            actor, target, namespace_id, Tabular.Kind.TABLE, metadata, request=request, fresh_uuid=table_uuid,
             idempotency_key=idempotency_key,
-        )
+        )  # fmt: skip
     files = TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
     staged = StagedTable(write_json(metadata), files)
     reserve_staged_location(actor, target, namespace_id, metadata, staged=staged, idempotency_key=idempotency_key)
@@ -152,19 +153,20 @@ def reserve_staged_location(
     """Reserve the location in `metadata`, with all above and below it, for `actor`, and store the response.
 
     The reservation lasts for the ticket's lifetime and that of credentials vended at its end; it restarts when `actor`
-    already has it. The name is not reserved. Raises as `lock_name`, `require_own_folder` and `take_location`.
+    already has it. The name is not reserved. Nothing is recorded: a commit creates the
+    table. Raises as `lock_name`, `require_own_folder` and `take_location`.
     """
     location = location_inside(metadata["location"], base=target.warehouse_location)
     reserved_for = TICKET_LIFETIME + max_credential_lifetime(target.storage.profile)
-    with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), write_transaction():
+    with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), change(actor, idempotency_key) as tx:
         table_uuid = UUID(metadata["table-uuid"])
-        warehouse = lock_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
+        warehouse = lock_name(tx, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
         require_own_folder(target, metadata)  # again, as no namespace can be created now
         take_location(actor=actor, warehouse=warehouse, location=location, owner=NO_OWNER)
         LocationClaim.objects.create(
             warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + reserved_for
         )
-        store_response(idempotency_key, staged)
+        tx.result = staged
 
 
 def files_to_write(
@@ -200,7 +202,7 @@ def finish_staged_create(
     """
     require_name(target.identifier.name, "table name")
     table_uuid = new_id()
-    change = apply_updates(
+    first = apply_updates(
         None,
         updates,
         now_ms=now_ms(),
@@ -208,12 +210,13 @@ def finish_staged_create(
         table_uuid=str(table_uuid),
         between_updates=request_context.remaining_seconds,
     )
-    require_format_version(target, change.metadata["format-version"])
+    metadata = first.metadata
+    require_format_version(target, metadata["format-version"])
     try:
-        table = Tabular.Kind.TABLE
         return create_tabular(
-            actor, target, namespace_id, table, change.metadata, fresh_uuid=None, idempotency_key=idempotency_key
-        )
+            actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=None, idempotency_key=idempotency_key,
+            request=equivalent_request(target.identifier.name, metadata),
+        )  # fmt: skip
     except NameTaken as error:
         # The name was taken after the client's check: a failed requirement, unless a view has it.
         if error.kind != "table":
@@ -244,7 +247,7 @@ class NewTabular:
 
     `document` is the content of the file at `metadata_location`. When not `is_verbatim`, it is the modern form of that
     file, and the database stores it whatever its size, because commits build on it. `replaced` currently has the name
-    and is deleted.
+    and is deleted. `request` is the body of the request that creates it, None for one that registers it.
     """
 
     actor: Actor
@@ -256,6 +259,7 @@ class NewTabular:
     document: bytes
     is_verbatim: bool = True
     replaced: CurrentTabular | None = None
+    request: dict[str, Any] | None = None
 
 
 def create_tabular(
@@ -265,6 +269,7 @@ def create_tabular(
     kind: Tabular.Kind,
     metadata: dict[str, Any],
     *,
+    request: dict[str, Any],
     fresh_uuid: UUID | None,
     idempotency_key: IdempotencyKey | None,
 ) -> LoadedTabular:
@@ -279,7 +284,7 @@ def create_tabular(
     store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
     try:
-        new = NewTabular(actor, target, namespace_id, kind, metadata, metadata_location, document)
+        new = NewTabular(actor, target, namespace_id, kind, metadata, metadata_location, document, request=request)
         return insert_tabular(new, idempotency_key=idempotency_key)
     except CommitStateUnknown:
         raise  # the rows may be committed: then the file is needed
@@ -311,9 +316,9 @@ def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -
     locations = _locations(new, base=new.target.warehouse_location)
     files = TabularFiles(new.target.storage, with_client_scheme(tuple(locations), new.metadata_location))
     created = LoadedTabular(new_id(), new.metadata_location, new.document, files)
-    with translate_integrity_errors(new.kind, identifier), write_transaction():
-        _insert_rows(new, created.id, client_uuid, locations)
-        store_response(idempotency_key, created if new.is_verbatim else ModernizedVersion(created))
+    with translate_integrity_errors(new.kind, identifier), change(new.actor, idempotency_key) as tx:
+        _insert_rows(tx, new, created.id, client_uuid, locations)
+        tx.result = created if new.is_verbatim else ModernizedVersion(created)
     address = (new.target.warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
     metadata_cache.put(Version(created.id, created.metadata_location), created.document, address=address)
     return created
@@ -335,7 +340,7 @@ def translate_integrity_errors(kind: Tabular.Kind, identifier: Identifier) -> It
 
 
 def lock_name(
-    actor: Actor,
+    tx: ChangeTransaction,
     target: Target,
     namespace_id: UUID,
     kind: Tabular.Kind,
@@ -355,7 +360,7 @@ def lock_name(
     if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, path_key(identifier.levels)]) is None:
         raise no_such_namespace(identifier.levels)
     if replaced is not None:
-        _replace_existing(actor, warehouse, replaced, namespace_id, identifier)
+        _replace_existing(tx, warehouse, replaced, namespace_id, identifier)
     params = [namespace_id, lookup_key(identifier.name), warehouse.pk, client_uuid]
     for what, its_kind in fetch_all("default", _CONFLICTS, params):
         if what == "name":
@@ -372,7 +377,7 @@ SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
 
 
 def _replace_existing(
-    actor: Actor, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
+    tx: ChangeTransaction, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
 ) -> None:
     """Delete the rows of `replaced`, unless it was renamed concurrently: then it no longer has the name."""
     named = [namespace_id, lookup_key(identifier.name)]
@@ -381,13 +386,12 @@ def _replace_existing(
         return
     if row.protected:
         raise Protected(f"{noun(row.kind)} is protected: {identifier}")
-    retired = retire([row], purge=False)
-    levels = [*identifier.levels, identifier.name]
-    audit_drop(retired, row, actor=actor, project=warehouse.project_id, levels=levels)
+    ended = retire([row], purge=False)
+    record_drop(tx, row, identifier.levels, project=warehouse.project_id, purge=False, **ended.as_details())
 
 
 def insert_row(
-    actor: Actor,
+    tx: ChangeTransaction,
     warehouse: Warehouse,
     namespace_id: UUID,
     identifier: Identifier,
@@ -397,25 +401,28 @@ def insert_row(
     client_uuid: UUID,
     location: str,
     metadata_location: str,
+    request: dict[str, Any] | None,
 ) -> None:
     """Insert the row that every kind has, its securable and the grant of its owner, under the locks of `lock_name`.
 
-    `location` is in compared form. Raises `LocationAlreadyTaken`.
+    `location` is in compared form, `request` the body of the request, None for one that registers a metadata file.
+    Raises `LocationAlreadyTaken`.
     """
-    take_location(actor=actor, warehouse=warehouse, location=location, owner=tabular_id)
+    take_location(actor=tx.actor, warehouse=warehouse, location=location, owner=tabular_id)
     created_at = now()
     names = [identifier.name, lookup_key(identifier.name)]
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
     execute(_INSERT, [*row, False, created_at, created_at])
     securable = Securable.Type(kind.value)
-    ref = ObjectRef(securable, tabular_id)
     add_securable(securable, tabular_id, parent=ObjectRef(Securable.Type.NAMESPACE, namespace_id))
-    granted = grant_creator(actor, OWNERSHIP, ref)
-    if granted:  # audited as every grant; creations have no audit row of their own
-        record(
-            Event.GRANT_CREATED, actor=actor, subject=ref.id, object_type=ref.type.value, project=warehouse.project_id,
-            warehouse=warehouse.pk, uuid=client_uuid, levels=[*identifier.levels, identifier.name], **granted,
-        )  # fmt: skip
+    granted = grant_creator(tx.actor, OWNERSHIP, ObjectRef(securable, tabular_id))
+    is_created = request is not None
+    tx.record(
+        Change.of_tabular(kind, "created" if is_created else "registered"), subject=tabular_id,
+        project=warehouse.project_id, warehouse=warehouse.pk, uuid=client_uuid,
+        levels=[*identifier.levels, identifier.name], **granted,
+        data={key: value for key, value in (request or {}).items() if value is not None} if is_created else None,
+    )  # fmt: skip
 
 
 _INSERT = """
@@ -436,11 +443,13 @@ def _client_uuid(new: NewTabular) -> UUID:
     return client_uuid
 
 
-def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, locations: list[str]) -> None:
-    warehouse = lock_name(new.actor, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
+def _insert_rows(
+    tx: ChangeTransaction, new: NewTabular, tabular_id: UUID, client_uuid: UUID, locations: list[str]
+) -> None:
+    warehouse = lock_name(tx, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
     location, *further = locations
     insert_row(
-        new.actor,
+        tx,
         warehouse,
         new.namespace_id,
         new.target.identifier,
@@ -449,6 +458,7 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, locations
         client_uuid=client_uuid,
         location=location,
         metadata_location=new.metadata_location,
+        request=new.request,
     )
     for each in further:
         require_unclaimed(warehouse=warehouse, location=each, owner=tabular_id)

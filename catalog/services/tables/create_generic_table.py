@@ -15,18 +15,18 @@ from catalog.models import GenericTable, Tabular
 from catalog.selectors.access.files import TabularFiles
 from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.targets import Target, find_target
-from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.locations.purge import run_pending_purges
 from catalog.services.namespaces.properties import read_properties
 from catalog.services.tables.create import insert_row, lock_name, translate_integrity_errors
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.names import require_name
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
+from tenancy.changes.transaction import ChangeTransaction, change
 
 KIND = Tabular.Kind.GENERIC_TABLE
 MAX_JSON_BYTES = 1_048_576
@@ -82,19 +82,30 @@ def create_generic_table(
     wanted = new_tabular_location(target, base_location, table_id)
     if base_location is None and is_foreseeable(wanted, table_id):
         run_pending_purges(actor, target, wanted)
-    with translate_integrity_errors(KIND, identifier), write_transaction():
-        created = _insert_rows(actor, target, namespace_id, described, table_id=table_id, wanted=wanted)
-        store_response(idempotency_key, created)
+    request = {
+        "name": name, "format": table_format, "base-location": base_location, "doc": doc, "properties": properties,
+        "schema": schema, "statistics": statistics,
+    }  # fmt: skip
+    with translate_integrity_errors(KIND, identifier), change(actor, idempotency_key) as tx:
+        created = _insert_rows(tx, target, namespace_id, described, request, table_id=table_id, wanted=wanted)
+        tx.result = created
     return created
 
 
 def _insert_rows(
-    actor: Actor, target: Target, namespace_id: UUID, described: GenericTable, *, table_id: UUID, wanted: str
+    tx: ChangeTransaction,
+    target: Target,
+    namespace_id: UUID,
+    described: GenericTable,
+    request: dict[str, Any],
+    *,
+    table_id: UUID,
+    wanted: str,
 ) -> LoadedGenericTable:
-    warehouse = lock_name(actor, target, namespace_id, KIND, table_id)
+    warehouse = lock_name(tx, target, namespace_id, KIND, table_id)
     location = location_inside(wanted, base=warehouse.location)
     insert_row(
-        actor,
+        tx,
         warehouse,
         namespace_id,
         target.identifier,
@@ -103,6 +114,7 @@ def _insert_rows(
         client_uuid=table_id,
         location=location,
         metadata_location="",
+        request=request,
     )
     described.tabular_id = table_id
     described.save(force_insert=True)

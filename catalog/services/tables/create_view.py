@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
+
+from django.conf import settings
 
 from catalog.errors import already_exists
 from catalog.iceberg.create import create_view_metadata
@@ -17,7 +20,7 @@ from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from catalog.selectors.tables.targets import find_target, find_target_of_commit
 from catalog.services.commit.queue import attempts, reserve_commit_slots
-from catalog.services.commit.revisions import revise, write_revisions
+from catalog.services.commit.revisions import CommitRequest, revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.locations.purge import run_pending_purges
@@ -69,9 +72,13 @@ def create_view(
     check_times(metadata, now_ms())
     if location is None and is_foreseeable(metadata["location"], view_uuid):
         run_pending_purges(actor, target, metadata["location"])
+    request = {
+        "name": name, "location": location, "schema": schema, "view-version": view_version, "properties": properties,
+    }  # fmt: skip
     return create_tabular(
-        actor, target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, idempotency_key=idempotency_key
-    )
+        actor, target, namespace_id, VIEW, metadata, request=request, fresh_uuid=view_uuid,
+        idempotency_key=idempotency_key,
+    )  # fmt: skip
 
 
 def replace_view(
@@ -104,10 +111,18 @@ def replace_view(
                 store_unchanged_response(idempotency_key, unchanged)
                 return unchanged
             require_may_replace(actor, current.id, base, change.metadata)
-            revision = revise(actor, target, current, base, change.metadata)
+            request = CommitRequest(requirements, updates, _audit_details(updates))
+            revision = revise(actor, target, current, base, change.metadata, request=request)
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")
+
+
+def _audit_details(updates: list[Any]) -> dict[str, Any] | None:
+    """Return what the audit record has of valid updates; None if `ICEKEEPER__AUDIT__DATA_CHANGES` is off."""
+    if settings.ICEKEEPER.audit.data_changes == "off":
+        return None
+    return {"actions": dict(Counter(update["action"] for update in updates))}
 
 
 DEFINING_MEMBERS: Final = ("schemas", "versions", "current-version-id")

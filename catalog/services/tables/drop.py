@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from catalog.errors import Protected, no_such_tabular, noun
-from catalog.identifiers import Identifier
+from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.targets import CurrentTabular, find_target, find_target_of_commit
 from catalog.services.commit.queue import attempts
-from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import batches, lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import lookup_key
 from storage.errors import no_such_warehouse
@@ -28,9 +29,10 @@ from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, remove_securables
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.services.automatic_grants import audit_revoked_grants
 
 
 def unregister_table(
@@ -45,19 +47,23 @@ def unregister_table(
         target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
         current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
         last = LoadedTabular(current.id, current.metadata_location, document)
-        with write_transaction():
+        with suppress(_CommittedMeanwhile), change(actor, idempotency_key) as tx:
             row = _lock_named(current, table)
             if row is None:
                 raise no_such_tabular(Tabular.Kind.TABLE, table)
             if row.protected:
                 raise Protected(f"Table is protected: {table}")
-            if row.metadata_location == last.metadata_location:
-                ended = retire([row], purge=False)
-                named = [*table.levels, table.name]
-                audit_drop(ended, row, actor=actor, project=target.project_id, levels=named)
-                store_response(idempotency_key, last)
-                return last
+            if row.metadata_location != last.metadata_location:
+                raise _CommittedMeanwhile
+            ended = retire([row], purge=False)
+            record_drop(tx, row, table.levels, project=target.project_id, purge=False, **ended.as_details())
+            tx.result = last
+            return last
     raise AssertionError("attempts() ends with an error")
+
+
+class _CommittedMeanwhile(Exception):
+    """The version that was read is not the last one: rolls back."""
 
 
 def drop_tabular(
@@ -77,7 +83,7 @@ def drop_tabular(
     """
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     current = target.tabular_for(actor, Can.DROP, kind)
-    with write_transaction():
+    with change(actor, idempotency_key) as tx:
         warehouse = lock_warehouse(warehouse_id)  # with its current delete profile
         if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
             raise no_such_warehouse(warehouse_id)
@@ -87,12 +93,10 @@ def drop_tabular(
         if row.protected and not force:
             raise Protected(f"{noun(kind)} is protected: {identifier}")
         if warehouse.has_soft_delete and not force:
-            hide(row, warehouse=warehouse, purge=purge)
+            details: dict[str, Any] = {"expires_at": hide(row, warehouse=warehouse, purge=purge)}
         else:
-            ended = retire([row], purge=purge)
-            named = [*identifier.levels, identifier.name]
-            audit_drop(ended, row, actor=actor, project=warehouse.project_id, levels=named)
-        store_response(idempotency_key)
+            details = retire([row], purge=purge).as_details()
+        record_drop(tx, row, identifier.levels, project=warehouse.project_id, purge=purge, **details)
 
 
 def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:
@@ -109,20 +113,23 @@ PURGE = "purge"
 """The `deletion_kind` of an expiration that is followed by a purge."""
 
 
-def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> None:
+def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> datetime:
     """Under the locks of both rows, soft-delete a tabular: its name becomes free, its location, UUID and rights stay.
 
-    Queues the task that deletes it permanently after the warehouse's expiration time: see `expire_tabular`.
+    Queues the task that deletes it permanently after the warehouse's expiration time: see `expire_tabular`. Returns
+    that time.
     """
     dropped_at = now()
+    expires_at = dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"])
     Tabular.objects.filter(pk=row.pk).update(deleted_at=dropped_at)
     Task.objects.create(
         queue=Task.Queue.SOFT_DELETION,
         warehouse_id=warehouse.pk,
         entity_id=row.pk,
         payload={"deletion_kind": PURGE if purge else "default"},
-        scheduled_for=dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"]),
+        scheduled_for=expires_at,
     )
+    return expires_at
 
 
 def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
@@ -140,7 +147,7 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
 
 def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
     """Under the locks of the rows and, to purge them, of their warehouse, delete them; return the grants on them, which
-    the caller must audit.
+    the caller must record.
 
     With `purge` a task is queued for each, which claims their locations until it has deleted the files:
     `catalog.services.locations.purge`. A constant number of statements for each `BATCH_SIZE` rows.
@@ -154,17 +161,12 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
     return ended
 
 
-def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
-    """Audit the grants that were deleted with a table, view or generic table, if there were any."""
-    audit_revoked_grants(
-        ended,
-        actor=actor,
-        ref=ObjectRef(Securable.Type(row.kind), row.pk),
-        project=project,
-        warehouse=row.warehouse_id,
-        uuid=row.uuid,
-        **details,
-    )
+def record_drop(tx: ChangeTransaction, row: Tabular, levels: Levels, *, project: str, **details: Any) -> None:
+    """Record the drop of a tabular in the namespace `levels`, soft or not, with the grants that ended."""
+    tx.record(
+        Change.of_tabular(row.kind, "dropped"), subject=row.pk, project=project, warehouse=row.warehouse_id,
+        uuid=row.uuid, levels=[*levels, row.name], **details,
+    )  # fmt: skip
 
 
 def _queue_purges(rows: Sequence[Tabular]) -> None:
@@ -198,12 +200,16 @@ def expire_tabular(*, actor: Actor, lease: Lease) -> None:
     A restored tabular is not changed. The task finishes in the same transaction. Raises `LeaseLost` when another worker
     has the task: then nothing is changed.
     """
-    with write_transaction():
+    with change(actor) as tx:
         warehouse = lock_warehouse(lease.warehouse_id)
         expired = [lease.entity_id, lease.warehouse_id]
         where = "id = %s AND warehouse_id = %s AND deleted_at IS NOT NULL"
         row = lock_row(Tabular, where, expired, mode="UPDATE")
         if row is not None and warehouse is not None:
-            ended = retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
-            audit_drop(ended, row, actor=actor, project=warehouse.project_id, named=row.name)
+            purge, levels = lease.payload.get("deletion_kind") == PURGE, row.namespace.levels
+            ended = retire([row], purge=purge)
+            tx.record(
+                Change.of_tabular(row.kind, "expired"), subject=row.pk, project=warehouse.project_id,
+                warehouse=warehouse.pk, uuid=row.uuid, levels=[*levels, row.name], purge=purge, **ended.as_details(),
+            )  # fmt: skip
         lease.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -11,19 +11,20 @@ from catalog.errors import already_exists, no_such_namespace, no_such_tabular, n
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tables.targets import find_target
-from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.idempotency import IdempotencyKey
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
+from icekeeper.kernel.db.transactions import is_foreign_key_violation
 from icekeeper.kernel.errors.types import AlreadyExists, CatalogError
 from icekeeper.kernel.names import lookup_key, path_key, require_name
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.securables import are_registered, move_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.grants import is_access_managed
@@ -58,9 +59,13 @@ def rename_tabular(
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
-        with write_transaction():
+        with change(actor, idempotency_key) as tx:
             if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, path_key(destination.levels)]) is None:
                 raise no_such_namespace(destination.levels)
+            is_moved = namespace_id != tabular.namespace_id
+            is_respelled = not is_moved and lookup_key(source.name) == lookup_key(destination.name)
+            if is_respelled and _has_name(tabular.id, namespace_id, destination.name):
+                return
             renamed = (
                 Tabular.objects.live()
                 .filter(pk=tabular.id, namespace_id=tabular.namespace_id, name_key=lookup_key(source.name))
@@ -74,19 +79,29 @@ def rename_tabular(
             if not renamed:
                 raise no_such_tabular(kind, source)
             request_context.recheck_permissions()  # the update may have waited, too
-            store_response(idempotency_key)
-            if namespace_id != tabular.namespace_id:
+            if is_moved:
                 parent = ObjectRef(Securable.Type.NAMESPACE, namespace_id)
                 move_securable(Securable.Type(kind.value), tabular.id, parent=parent)
-                record(
-                    Event(f"{kind.value}.moved"), actor=actor, subject=tabular.id, warehouse=warehouse_id,
-                    levels=[*destination.levels, destination.name], formerly=[*source.levels, source.name],
-                )  # fmt: skip
-                bump_permission_epoch()
+            tx.record(
+                Change.of_tabular(kind, "moved" if is_moved else "renamed"), subject=tabular.id,
+                project=origin.project_id, warehouse=warehouse_id, uuid=tabular.uuid,
+                data=_request(source, destination) if kind != Tabular.Kind.VIEW else None,
+                levels=[*destination.levels, destination.name], formerly=[*source.levels, source.name],
+            )  # fmt: skip
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise no_such_namespace(destination.levels) from None
         raise _name_taken(kind, kind, source, destination) from None
+
+
+def _has_name(tabular_id: UUID, namespace_id: UUID, name: str) -> bool:
+    """Return whether the tabular is there under exactly this name: then its rename changes nothing."""
+    return Tabular.objects.live().filter(pk=tabular_id, namespace_id=namespace_id, name=name).exists()
+
+
+def _request(source: Identifier, destination: Identifier) -> dict[str, Any]:
+    """Return the RenameTableRequest."""
+    return {"source": source.as_json(), "destination": destination.as_json()}
 
 
 class _NamespaceMove(NamedTuple):

@@ -21,14 +21,14 @@ from catalog.services.locations.claims import is_foreseeable, is_in_own_folder, 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from icekeeper.kernel.names import path_key
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Securable
 
 BATCH_SIZE: Final = 1_000
@@ -102,7 +102,7 @@ def release_staged_location(*, actor: Actor, warehouse_id: UUID, location: str) 
     outside of the warehouse.
     """
     require_on_warehouse(actor, warehouse_id, Can.UPDATE_STORAGE)
-    with write_transaction():
+    with change(actor) as tx:
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None:
             raise no_such_warehouse(warehouse_id)
@@ -110,8 +110,8 @@ def release_staged_location(*, actor: Actor, warehouse_id: UUID, location: str) 
         rows = fetch_all("default", _RELEASE, [warehouse_id, compared, now()])
         released = [StagedLocation(compared, staged_by, as_datetime(until)) for staged_by, until in sorted(rows)]
         for staged in released:
-            record(
-                Event.STAGED_LOCATION_RELEASED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
+            tx.record(
+                Change.STAGED_LOCATION_RELEASED, subject=warehouse_id, project=warehouse.project_id,
                 object_type=Securable.Type.WAREHOUSE.value, location=compared, staged_by=staged.staged_by,
                 until=staged.expires_at,
             )  # fmt: skip

@@ -15,14 +15,14 @@ from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import action_forbidden, check_permissions, deny_as_missing, recheck_before_write
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
@@ -47,7 +47,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
     require_on_warehouse(actor, warehouse_id, Can.USE)
     allowed = _require_each(actor, warehouse_id, wanted)
     try:
-        with write_transaction():
+        with change(actor) as tx:
             # An expiration takes this lock first, too: it has finished, or starts later and finds nothing to do.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
@@ -61,10 +61,10 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
                 raise TabularHasRunningExpiration("A dropped table is being deleted permanently; try again")
             for batch in batches(dropped, BATCH_SIZE):
                 Tabular.objects.filter(pk__in=[row.pk for row in batch]).update(deleted_at=None)
-            if dropped:
-                record(
-                    Event.WAREHOUSE_TABULARS_UNDROPPED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
-                    uuids=[row.uuid for row in dropped],
+            for row in dropped:
+                tx.record(
+                    Change.of_tabular(row.kind, "undropped"), subject=row.pk, project=warehouse.project_id,
+                    warehouse=warehouse_id, uuid=row.uuid, levels=[*row.namespace.levels, row.name],
                 )  # fmt: skip
     except IntegrityError:  # a tabular was renamed to one of the names concurrently
         raise AlreadyExists("One of the names is already taken") from None
