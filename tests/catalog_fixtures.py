@@ -13,7 +13,7 @@ from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tasks.models import Task
-from tasks.worker import Worker
+from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project
@@ -145,9 +145,9 @@ def do_tasks() -> Callable[[], int]:
     def do() -> int:
         worker = Worker(poll_interval=60)
         done = 0
-        while Task.objects.exists():
+        while Task.objects.live().exists():
             assert done < 1000
-            Task.objects.update(scheduled_for=now())
+            Task.objects.live().update(scheduled_for=now())
             done += worker.work()
         return done
 

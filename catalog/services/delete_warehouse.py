@@ -11,7 +11,7 @@ from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, Wareh
 from catalog.models import LocationClaim, Namespace
 from storage.secrets.stores import delete_secret
 from storage.services.warehouse_changes import changing_warehouse
-from tasks.leases import has_tasks
+from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can

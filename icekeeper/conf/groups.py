@@ -280,6 +280,11 @@ class DatabaseSettings(BaseModel):
         description="URL of the PostgreSQL database (version 15 or newer), such as "
         "postgresql://user:password@host:5432/database. Unset, the embedded SQLite is used",
     )
+    pg_database_url_direct: DatabaseUrl | None = Field(
+        None,
+        description="URL for the connection on which a worker waits for wake-ups, past a pooler in transaction mode. "
+        "Unset, the one for writes",
+    )
     pg_database_url_read: DatabaseUrl | None = Field(
         None,
         description="URL of a separate PostgreSQL database for reads. A replica lags: clients may not see "

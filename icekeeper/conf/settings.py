@@ -63,6 +63,9 @@ from icekeeper.conf.values import (
     UserIdList,
 )
 
+WorkerCount = Annotated[int, Field(ge=0, le=64)]
+"""Threads of a worker for one queue."""
+
 LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX = "LAKEKEEPER__", "ICEKEEPER__"
 
 
@@ -228,6 +231,15 @@ class Settings(DatabaseSettings):
         10.0,
         description="Interval at which an idle worker polls for tasks, such as purges; a shorter one costs "
         "database statements",
+    )
+    task_soft_deletion_workers: WorkerCount = Field(
+        2, description="Threads of a worker that expire soft-deleted tables; 0 leaves them to other workers"
+    )
+    task_tabular_purge_workers: WorkerCount = Field(
+        2, description="Threads of a worker that delete the files of dropped tables; 0 leaves them to other workers"
+    )
+    task_log_cleanup_workers: WorkerCount = Field(
+        2, description="Threads of a worker that delete ended tasks; 0 leaves them to other workers"
     )
 
     # --- credentials of warehouses ------------------------------------------------------------------------------
@@ -451,6 +463,7 @@ OWN_FIELDS = frozenset(
         "log_level",
         "pg_encryption_old_keys",
         "pg_prepare_statements",
+        "pg_database_url_direct",
         "metadata_inline_limit",
         "metadata_file_limit",
         "metadata_cache_bytes",

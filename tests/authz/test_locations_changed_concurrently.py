@@ -118,7 +118,7 @@ def test_a_table_that_is_dropped_meanwhile_is_missing_whatever_would_be_gained(
 
     def change() -> None:
         give("manage_grants", lake["open"], ALICE)
-        retire(list(Tabular.objects.filter(pk=lake["closed.a"][1])), purge=False)
+        retire(list(Tabular.objects.filter(pk=lake["closed.a"][1])))
 
     with meanwhile(change):
         assert alice.post("/tables/rename", OUT).refused(404, "NoSuchTableException", "closed.a")

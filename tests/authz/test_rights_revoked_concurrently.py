@@ -164,7 +164,7 @@ def test_what_others_drop_meanwhile_is_missing_and_not_denied(
     )
 
     def drop() -> None:
-        retire(list(dropped), purge=False)
+        retire(list(dropped))
         permission_epoch.bump()
         begin_write()
 

@@ -31,7 +31,7 @@ from django.db.backends.utils import CursorWrapper
 from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.tables.metadata_cache import MetadataCache
 from storage.io.local import LocalStore
-from tenancy.models import Securable
+from tenancy.models import AuditRecord, OutboxEvent, Securable
 from tests.harness.wsgi_client import ApiClient
 
 TRACED = tuple(
@@ -44,6 +44,7 @@ TRACED = tuple(
         "tasks/models.py",
         "tasks/worker.py",
         "tenancy/authz/securables.py",
+        "tenancy/changes",
         "icekeeper/kernel/db/sql.py",
         "icekeeper/kernel/db/transactions.py",
         "catalog/api/base.py",
@@ -223,17 +224,29 @@ def kill_at_step_after_step(act: Callable[[int], Callable[[], Any]], check: Call
     """Kill `act(step)` at each step in turn until it completes.
 
     `check(step)` asserts the state and returns whether it is the new one: at least `old` kills must leave the old
-    state, some the new one, and an acknowledged write must be present.
+    state, some the new one, and an acknowledged write must be present. The old state has no new event and no new audit
+    record, the new one the same of them each time.
     """
     deaths = {False: 0, True: 0}
+    written: set[tuple[tuple[str, ...], ...]] = set()
     for step in range(1, LAST_STEP):
-        has_lived = run_and_die(act(step), step)
+        doing = act(step)
+        events, records = (set(model.objects.values_list("pk", flat=True)) for model in (OutboxEvent, AuditRecord))
+        has_lived = run_and_die(doing, step)
+        new_events = OutboxEvent.objects.exclude(pk__in=events).order_by("event_index").values_list("type", flat=True)
+        new_records = AuditRecord.objects.exclude(pk__in=records).order_by("event").values_list("event", flat=True)
+        recorded = (tuple(new_events), tuple(new_records))
         is_new = check(step)
+        if is_new:
+            written.add(recorded)
+        else:
+            assert recorded == ((), ()), "a change that did not happen is recorded"
         assert is_new or not has_lived, "acknowledged, and yet not there"
         if has_lived:
             break
         deaths[is_new] += 1
     else:
         raise AssertionError("the process ended before it responded")
+    assert len(written) == 1, written
     assert deaths[False] >= old, f"only {deaths[False]} kills left the old state"
     assert deaths[True] > 0

@@ -12,7 +12,7 @@ import pytest
 from catalog.models import LocationClaim, Namespace, Tabular
 from icekeeper.kernel.clock import now
 from tasks.models import Task
-from tasks.worker import Worker
+from tasks.workers.worker import Worker
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.kill_fixtures import kill_at_step_after_step, no_pool, state
 from tests.harness.wsgi_client import ApiClient
@@ -24,7 +24,7 @@ __all__ = ["no_pool", "state"]
 
 def locations_are_held(*, by_tasks: int) -> bool:
     """Check that exactly the queued purges have location claims, one each."""
-    tasks = Task.objects.filter(queue="tabular_purge")
+    tasks = Task.objects.live().filter(queue="tabular_purge")
     held = LocationClaim.objects.filter(task_id__isnull=False).values_list("task_id", "location")
     assert sorted(held) == sorted((task.pk, task.payload["tabular_location"]) for task in tasks)
     return len(held) == by_tasks
@@ -43,7 +43,7 @@ def test_drop_with_purge(catalog: ApiClient, create_table: Any, state: Any) -> N
     def check(_: int) -> bool:
         # The table exists and nothing is queued, or it is deleted and its purge is queued.
         is_dropped = "t" not in state()
-        assert is_dropped is Task.objects.exists()
+        assert is_dropped is Task.objects.live().exists()
         assert locations_are_held(by_tasks=int(is_dropped))
         return is_dropped
 
@@ -66,7 +66,7 @@ def test_soft_drop(catalog: ApiClient, create_table: Any, soft_delete: int, stat
         dropped += is_hidden
         hidden = set(Tabular.objects.exclude(deleted_at=None).values_list("pk", flat=True))
         assert len(hidden) == dropped
-        assert set(Task.objects.values_list("queue", "entity_id")) == {("soft_deletion", key) for key in hidden}
+        assert set(Task.objects.live().values_list("queue", "entity_id")) == {("soft_deletion", key) for key in hidden}
         return is_hidden
 
     kill_at_step_after_step(act, check, old=6)
@@ -78,8 +78,8 @@ class Done:
 
 def next_worker() -> Callable[[], Any]:
     """Run the only task, as the next worker after one that died."""
-    Task.objects.filter(status="running").update(leased_until=now() - timedelta(seconds=1))
-    Task.objects.update(scheduled_for=now())
+    Task.objects.live().filter(status="running").update(leased_until=now() - timedelta(seconds=1))
+    Task.objects.live().update(scheduled_for=now())
 
     def act() -> Any:
         assert Worker(poll_interval=60).work()
@@ -103,7 +103,7 @@ def test_expiration(catalog: ApiClient, create_table: Any, soft_delete: int, sta
         # The row waits and so does the task, or the row is deleted and its purge is queued.
         assert set(state()) == {"other"}
         is_dropped = not Tabular.objects.filter(name="t").exists()
-        assert Task.objects.get().queue == ("tabular_purge" if is_dropped else "soft_deletion")
+        assert Task.objects.live().get().queue == ("tabular_purge" if is_dropped else "soft_deletion")
         assert locations_are_held(by_tasks=int(is_dropped))
         return is_dropped
 
@@ -117,7 +117,7 @@ def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: 
     folder = storage_root / "wh" / "t"
 
     def act(_: int) -> Callable[[], Any]:
-        if not Task.objects.exists():
+        if not Task.objects.live().exists():
             create_table(location=f"file://{folder}")
             assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
         for file in ("data/x.parquet", "metadata/left"):  # the next process has the same work
@@ -131,7 +131,7 @@ def test_purge(catalog: ApiClient, create_table: Any, state: Any, storage_root: 
         # The remaining files belong to the task, or there are none.
         assert set(state()) == {"living"}
         assert living.exists()
-        is_done = not Task.objects.exists()
+        is_done = not Task.objects.live().exists()
         assert locations_are_held(by_tasks=int(not is_done))
         assert not (is_done and folder.exists())
         return is_done
@@ -144,8 +144,8 @@ def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state
     body = {"name": "t", "schema": SCHEMA, "location": f"file://{folder}"}
 
     def act(_: int) -> Callable[[], Any]:
-        Task.objects.filter(status="running").update(leased_until=now() - timedelta(seconds=1))
-        if not Task.objects.exists():
+        Task.objects.live().filter(status="running").update(leased_until=now() - timedelta(seconds=1))
+        if not Task.objects.live().exists():
             if not Tabular.objects.exists():
                 for orphan in folder.rglob("*.metadata.json"):  # of a process that died before its table existed
                     orphan.unlink()
@@ -158,7 +158,7 @@ def test_create_in_place_of_a_purge(catalog: ApiClient, create_table: Any, state
     def check(_: int) -> bool:
         # The new table alone with its own file, or none, and old files only while their task exists.
         is_there = "t" in state()
-        is_purged = not Task.objects.exists()
+        is_purged = not Task.objects.live().exists()
         assert locations_are_held(by_tasks=int(not is_purged))
         assert is_purged or not is_there
         if is_purged:
@@ -188,7 +188,7 @@ def test_recursive_drop(catalog: ApiClient, create_table: Any, state: Any) -> No
         is_dropped = "dropped" not in state()
         assert Namespace.objects.count() == (1 if is_dropped else 3)
         assert Tabular.objects.count() == (1 if is_dropped else 3)
-        assert Task.objects.count() == (2 if is_dropped else 0)
+        assert Task.objects.live().count() == (2 if is_dropped else 0)
         assert locations_are_held(by_tasks=2 if is_dropped else 0)
         return is_dropped
 

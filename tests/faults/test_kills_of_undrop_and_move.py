@@ -31,13 +31,13 @@ def test_undrop(api: ApiClient, catalog: ApiClient, create_table: Any, soft_dele
     targets = [{"type": "table", "id": create_table(name)["metadata"]["table-uuid"]} for name in ("t", "u")]
 
     def act(_: int) -> Callable[[], Any]:
-        if not Task.objects.exists():
+        if not Task.objects.live().exists():
             for name in ("t", "u"):
                 assert catalog.delete(f"/namespaces/ns/tables/{name}").status == 204
         return lambda: api.post("/deleted-tabulars/undrop", {"targets": targets})
 
     def check(_: int) -> bool:
-        dropped, tasks = Tabular.objects.exclude(deleted_at=None).count(), Task.objects.count()
+        dropped, tasks = Tabular.objects.exclude(deleted_at=None).count(), Task.objects.live().count()
         assert (dropped, tasks) in {(2, 2), (0, 0)}
         check_trees()
         return not dropped

@@ -23,8 +23,8 @@ from catalog.services.tables import undrop as undrops
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
-from tasks.leases import Lease, LeaseLost, lease_task
 from tasks.models import Task
+from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import INTERNAL, Grantee
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef
@@ -155,7 +155,7 @@ def dropped(catalog: ApiClient, create_table: CreateTable, soft_delete: int) -> 
 
 
 def lease_of_expiration() -> Lease:
-    lease = lease_task(Task.objects.get(queue="soft_deletion").pk)
+    lease = lease_task(Task.objects.live().get(queue="soft_deletion").pk)
     assert lease is not None
     return lease
 
@@ -172,14 +172,14 @@ def test_an_expiration_that_starts_during_a_restore_does_nothing(
     api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, in_thread: Any
 ) -> None:
     """The worker takes the task between the check and the cancellation."""
-    held = hold(retirement, "cancel_tasks")
+    held = hold(retirement, "cancel_tasks_of")
     restored = in_thread(undrop, api, dropped)
     with standing(held, lambda: in_thread(expires, lease_of_expiration())) as [expired]:
         pass
     assert restored.result(TIMEOUT_SECONDS).status == 204
     assert expired.result(TIMEOUT_SECONDS) is False
     assert catalog.get("/namespaces/ns/tables/t").status == 200
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     check_trees()
 
 
@@ -191,7 +191,7 @@ def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: 
     assert expired.result(TIMEOUT_SECONDS) is True
     assert restored.result(TIMEOUT_SECONDS).refused(404, "NoSuchTableException", dropped)
     assert not Tabular.objects.exists()
-    assert Task.objects.get().queue == "tabular_purge"
+    assert Task.objects.live().get().queue == "tabular_purge"
     check_trees()
 
 
@@ -222,14 +222,14 @@ def test_a_rename_to_the_name_that_is_restored(
 ) -> None:
     """A rename does not lock the warehouse: the constraint of the database decides."""
     create_table("other")
-    held = hold(rename, "store_response")
+    held = hold(rename, "_request")
     names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
     renamed = in_thread(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
     with standing(held, lambda: in_thread(undrop, api, dropped)) as [restored]:
         pass
     assert renamed.result(TIMEOUT_SECONDS).status == 204
     assert restored.result(TIMEOUT_SECONDS).refused(409, "AlreadyExistsException", "already taken")
-    assert Task.objects.get().status == "scheduled", "it can still be restored, and still expires"
+    assert Task.objects.live().get().status == "scheduled", "it can still be restored, and still expires"
     assert Tabular.objects.filter(deleted_at=None).count() == 1
 
 
@@ -437,5 +437,5 @@ def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, in_thread
     storms = [in_thread(work, seed) for seed in range(4)]
     assert [storm.result(200) for storm in storms] == [[]] * 4
     check_trees()
-    expiring = set(Task.objects.filter(queue="soft_deletion").values_list("entity_id", flat=True))
+    expiring = set(Task.objects.live().filter(queue="soft_deletion").values_list("entity_id", flat=True))
     assert set(Tabular.objects.exclude(deleted_at=None).values_list("pk", flat=True)) == expiring

@@ -18,8 +18,8 @@ from icekeeper.wsgi import application
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
-from tasks.leases import lease_task
 from tasks.models import Task
+from tasks.queue.leases import lease_task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.harness.wsgi_client import ApiClient, Response
 
@@ -126,7 +126,7 @@ def test_a_queued_purge_is_done_at_once(
     created = create(**{"stage-create": stage})
     assert created.status == 200, created.body
     assert not (purging / "data").exists()
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert [claim.staged_by for claim in LocationClaim.objects.all()] == (["anonymous"] if stage else [])
     assert do_tasks() == 0
     if not stage:
@@ -148,7 +148,7 @@ def test_purges_below_the_location_are_done_too(
     create_table("c", location=f"{target}2")
     assert catalog.delete("/namespaces/ns/tables/c?purgeRequested=true").status == 204
     assert create().status == 200
-    assert Task.objects.count() == 1, "the purge of the neighbour"
+    assert Task.objects.live().count() == 1, "the purge of the neighbour"
     assert len(files()) == 2
 
 
@@ -157,7 +157,7 @@ def test_a_purge_around_the_location_is_not_waited_for(
 ) -> None:
     written = sorted(purging.rglob("*"))
     assert create(location=f"{target}/inner").refused(409, "LocationAlreadyTaken")
-    assert Task.objects.get().status == "scheduled"
+    assert Task.objects.live().get().status == "scheduled"
     assert sorted(purging.rglob("*")) == written
 
 
@@ -165,7 +165,7 @@ def nothing_happened(purging: Path, written: list[Path], **task: Any) -> bool:
     assert sorted(purging.rglob("*")) == written
     assert not Tabular.objects.exists()
     assert LocationClaim.objects.count() == 1
-    found = Task.objects.get()
+    found = Task.objects.live().get()
     assert {name: getattr(found, name) for name in task} == task
     return True
 
@@ -175,20 +175,20 @@ def test_a_purge_that_a_worker_is_at_is_not_done_twice(
 ) -> None:
     monkeypatch.setattr(purge, "MAX_WAIT_SECONDS", 0.2)
     written = sorted(purging.rglob("*"))
-    assert lease_task(Task.objects.get().pk) is not None
+    assert lease_task(Task.objects.live().get().pk) is not None
     response = create()
     assert response.refused(503, "SlowDownException", "still being deleted")
     assert int(response.headers["Retry-After"]) > 0
     assert nothing_happened(purging, written, status="running", attempt=1)
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # the worker's lease expired
+    Task.objects.live().update(leased_until=now() - timedelta(seconds=1))  # the worker's lease expired
     assert create().status == 200
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_a_worker_that_is_about_to_finish_is_waited_for(
     create: Callable[..., Response], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = lease_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.live().get().pk)
     assert lease is not None
     naps = []
 
@@ -210,7 +210,7 @@ def test_the_worker_continues_a_purge_that_takes_too_long(
     response = create()
     assert response.refused(503, "SlowDownException", "still being deleted")
     assert int(response.headers["Retry-After"]) > 0
-    assert nothing_happened(purging, written, status="scheduled", attempt=1, last_error="")
+    assert nothing_happened(purging, written, status="scheduled", attempt=1, message="")
     assert do_tasks() == 1
     assert not purging.exists()
 
@@ -225,7 +225,7 @@ def test_a_failing_store_is_reported(
     written = sorted(purging.rglob("*"))
     assert create().refused(503, "StorageUnavailableException", "Input/output error")
     message = "The local store failed: Input/output error"
-    assert nothing_happened(purging, written, status="scheduled", attempt=1, last_error=message)
+    assert nothing_happened(purging, written, status="scheduled", attempt=1, message=message)
 
 
 def test_an_unexpected_end_gives_the_purge_back(
@@ -288,4 +288,4 @@ def test_a_purge_that_outlasts_the_request_is_requeued(
     monkeypatch.setattr(LocalStore, "delete_below", slow)
     monkeypatch.setattr(application, "_time_limit", 1.0)
     assert create().refused(503, "SlowDownException", "still being deleted")
-    assert Task.objects.get().status == "scheduled"
+    assert Task.objects.live().get().status == "scheduled"

@@ -18,14 +18,15 @@ from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.leases import Lease, LeaseLost, lease_due_task, lease_task
 from tasks.models import Task
+from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
 from tests.harness.wsgi_client import ApiClient
+from tests.workers.lease_fixtures import lease_due_task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -46,7 +47,7 @@ def state() -> list[list[dict[str, Any]]]:
 
 
 def leased(task: Task | None = None) -> Lease:
-    lease = lease_task((task or Task.objects.get()).pk)
+    lease = lease_task((task or Task.objects.live().get()).pk)
     assert lease is not None
     return lease
 
@@ -64,7 +65,7 @@ def test_a_soft_drop_hides_the_table_and_keeps_everything(
     row = Tabular.objects.get()
     assert row.deleted_at is not None
     assert before <= row.deleted_at <= now()
-    task = Task.objects.get()
+    task = Task.objects.live().get()
     assert (task.queue, task.entity_id, task.payload) == ("soft_deletion", row.pk, {"deletion_kind": kind})
     assert task.scheduled_for == row.deleted_at + timedelta(seconds=soft_delete)
     assert Securable.objects.filter(type="table", object_id=str(row.pk)).exists()
@@ -112,7 +113,7 @@ def test_the_name_is_free_and_the_location_is_not(
     assert again["metadata"]["table-uuid"] != dropped["metadata"]["table-uuid"]
     assert catalog.get(T).json() == again
     assert catalog.delete(T).status == 204
-    assert Tabular.objects.filter(name="t").count() == Task.objects.count() == 2
+    assert Tabular.objects.filter(name="t").count() == Task.objects.live().count() == 2
 
 
 def test_a_namespace_with_restorable_tables_is_not_dropped(
@@ -134,7 +135,7 @@ def test_force_drops_for_good(catalog: ApiClient, create_table: CreateTable, sof
     assert state() == before
     assert catalog.delete(f"{T}?force=true").status == 204
     assert not Tabular.objects.exists()
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_unregister_is_for_good(catalog: ApiClient, create_table: CreateTable, soft_delete: int, files: Files) -> None:
@@ -142,7 +143,7 @@ def test_unregister_is_for_good(catalog: ApiClient, create_table: CreateTable, s
     written = files()
     assert catalog.post(f"{T}/unregister").status == 200
     assert not Tabular.objects.exists()
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert files() == written
 
 
@@ -197,7 +198,7 @@ def test_expired_tables_are_purged_if_the_drop_requested_it(
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     row = Tabular.objects.get(name="t")
     expire_tabular(actor=INTERNAL, lease=leased())
-    task = Task.objects.get()
+    task = Task.objects.live().get()
     assert (task.queue, task.entity_id) == ("tabular_purge", row.pk)
     assert LocationClaim.objects.get().location == row.location
     assert LocationClaim.objects.get().task_id == task.pk
@@ -214,7 +215,7 @@ def test_restored_tables_do_not_expire(catalog: ApiClient, create_table: CreateT
     lease = leased()
     Tabular.objects.update(deleted_at=None)
     expire_tabular(actor=INTERNAL, lease=lease)
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert catalog.get(T).json() == created
 
 
@@ -225,10 +226,10 @@ def test_an_odd_payload_purges_nothing(
     create_table()
     written = files()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
-    Task.objects.update(payload=payload)
+    Task.objects.live().update(payload=payload)
     expire_tabular(actor=INTERNAL, lease=leased())
     assert not Tabular.objects.exists()
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert files() == written
 
 
@@ -237,9 +238,9 @@ def test_an_expiration_of_another_warehouse_touches_nothing(
 ) -> None:
     create_table()
     assert catalog.delete(T).status == 204
-    Task.objects.update(warehouse_id=new_id())
+    Task.objects.live().update(warehouse_id=new_id())
     expire_tabular(actor=INTERNAL, lease=leased())
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert Tabular.objects.get().deleted_at is not None
 
 
@@ -249,7 +250,7 @@ def test_an_expiration_with_a_lost_lease_changes_nothing(
     create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     late = leased()
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))
+    Task.objects.live().update(leased_until=now() - timedelta(seconds=1))
     leased()
     before = state()
     with pytest.raises(LeaseLost):
@@ -284,7 +285,7 @@ def test_a_purge_reserves_and_deletes_every_location_of_the_table(
     neighbour = Path(f"{wandered[0]}2")
     create_table("neighbour", location=f"file://{neighbour}")
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
-    task = Task.objects.get()
+    task = Task.objects.live().get()
     held: list[tuple[Any, ...]] = list(LocationClaim.objects.values_list("tabular_id", "task_id", "location"))
     assert sorted(held) == sorted((None, task.pk, f"file://{folder}") for folder in wandered)
     assert task.payload["tabular_location"] == f"file://{wandered[1]}"
@@ -346,7 +347,7 @@ def test_files_at_a_living_table_are_never_deleted(
     with caplog.at_level(logging.ERROR, "icekeeper.tasks"):
         purge(leased(), lambda: None)
     assert files() == written
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert "a table or view occupies the location" in caplog.text
 
 
@@ -362,10 +363,10 @@ def test_a_claim_outside_of_the_warehouse_deletes_nothing(
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     location = path.format(base=warehouse.location, out=f"file://{storage_root}/other")
     LocationClaim.objects.update(location=location)
-    Task.objects.update(payload={"tabular_location": f"file://{storage_root}/other"})
+    Task.objects.live().update(payload={"tabular_location": f"file://{storage_root}/other"})
     purge(leased(), lambda: None)
     assert files() == written
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert not LocationClaim.objects.exists()
 
 
@@ -381,14 +382,14 @@ def test_a_link_instead_of_the_folder_is_not_followed(
     purge(leased(), lambda: None)
     assert folder.is_symlink()
     assert len(list((victim / "metadata").iterdir())) == 2
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_a_purge_with_a_lost_lease_releases_nothing(catalog: ApiClient, create_table: CreateTable) -> None:
     create_table()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     late = leased()
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))
+    Task.objects.live().update(leased_until=now() - timedelta(seconds=1))
     leased()
     before = state()
     with pytest.raises(LeaseLost):
@@ -413,7 +414,7 @@ def test_a_worker_with_an_expired_lease_deletes_no_files_of_a_new_table(
         nonlocal done
         done += 1
         if done == steps:
-            Task.objects.update(leased_until=now() - timedelta(seconds=1))
+            Task.objects.live().update(leased_until=now() - timedelta(seconds=1))
             create_table(location=path)
             lease.extended_at -= 1000
         lease.extend()
@@ -421,7 +422,7 @@ def test_a_worker_with_an_expired_lease_deletes_no_files_of_a_new_table(
     with pytest.raises(LeaseLost):
         purge(lease, checkpoint)
     assert done == steps
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert catalog.get(T).status == 200
     assert len(files()) == 1
 
@@ -431,7 +432,7 @@ def test_a_purge_without_its_warehouse_ends(warehouse: Warehouse) -> None:
         queue=PURGE, warehouse_id=new_id(), entity_id=new_id(), payload={"tabular_location": "file:///"}
     )
     purge(leased(), lambda: None)
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_a_warehouse_waits_for_its_purges(

@@ -26,8 +26,8 @@ from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
 from storage.models import Warehouse, WarehouseStorage
 from storage.services.warehouses import create_warehouse
-from tasks.leases import lease_task
 from tasks.models import Task
+from tasks.queue.leases import lease_task
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
@@ -283,7 +283,7 @@ def test_no_table_is_created_during_a_purge_of_the_location(
     kept = create_table("u", location=f"{warehouse.location}/deep/t2")
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     create_table("t")
-    lease = lease_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.live().get().pk)
     assert lease is not None
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     steps = []
@@ -320,7 +320,7 @@ def test_a_file_that_a_purge_will_delete_is_not_read(
 
     def get_and_purge(self: LocalStore, location: str, *, limit: int) -> bytes:
         found = get(self, location, limit=limit)
-        lease = lease_task(Task.objects.get().pk)
+        lease = lease_task(Task.objects.live().get().pk)
         assert lease is not None
         purge(lease, lambda: None)
         return found
@@ -329,7 +329,7 @@ def test_a_file_that_a_purge_will_delete_is_not_read(
     register = {"name": "t", "metadata-location": dropped["metadata-location"]}
     assert catalog.post("/namespaces/ns/register", register).refused(409, "LocationAlreadyTaken")
     assert not Tabular.objects.exists()
-    assert Task.objects.get().status == "scheduled"
+    assert Task.objects.live().get().status == "scheduled"
     assert len(files()) == 1
 
 

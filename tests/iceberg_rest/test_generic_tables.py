@@ -402,10 +402,10 @@ def test_a_drop_purges_by_default(generic: ApiClient, create: CreateTable) -> No
     create("purge")
     purged = Tabular.objects.get(name="purge")
     assert generic.delete(f"{TABLES}/keep?purgeRequested=False").status == 204
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert generic.delete(f"{TABLES}/purge?purgeRequested=perhaps").refused(400, "BadRequestException")
     assert generic.delete(f"{TABLES}/purge").status == 204
-    task = Task.objects.get()
+    task = Task.objects.live().get()
     assert (task.queue, task.entity_id) == (Task.Queue.TABULAR_PURGE, purged.pk)
     assert task.payload["tabular_location"] == purged.location
     assert nothing_was_created()
@@ -419,7 +419,7 @@ def test_a_protected_table_is_dropped_by_force_only(generic: ApiClient, create: 
     assert generic.delete(f"{TABLES}/g").refused(
         409, "ProtectedTabularDeletionWithoutForce", "Generic table is protected: ns.g"
     )
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert generic.delete(f"{TABLES}/g?force=true").status == 204
 
 
@@ -442,7 +442,7 @@ def test_the_same_request_is_done_once(generic: ApiClient, namespace: str) -> No
         assert sent_once(generic, "DELETE", f"{TABLES}/h", drop).status == 204
     assert sent_once(generic, "POST", TABLES, key, body).refused(404, "NoSuchGenericTableException")
     assert nothing_was_created()
-    assert Task.objects.count() == 1
+    assert Task.objects.live().count() == 1
 
 
 def test_an_error_is_kept_under_its_key(generic: ApiClient, create: CreateTable) -> None:

@@ -16,8 +16,8 @@ from catalog.services.namespaces import drop
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tasks.leases import lease_task
 from tasks.models import Task
+from tasks.queue.leases import lease_task
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
@@ -74,7 +74,7 @@ def test_everything_is_dropped_and_the_files_stay(tree: ApiClient, files: Files)
     written = files()
     assert tree.delete("/namespaces/A?recursive=true").status == 204
     assert others_are_untouched(tree)
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert files() == written
 
 
@@ -83,7 +83,7 @@ def test_everything_is_purged_with_its_files(tree: ApiClient, files: Files, do_t
     dropped = {str(row.pk): row.location for row in Tabular.objects.exclude(namespace__path__in=OTHERS)}
     assert tree.delete("/namespaces/a?recursive=true&purge=true").status == 204
     assert others_are_untouched(tree)
-    tasks = Task.objects.all()
+    tasks = Task.objects.live()
     assert {str(task.entity_id): task.payload["tabular_location"] for task in tasks} == dropped
     held = LocationClaim.objects.values_list("task_id", "location")
     assert sorted(held) == sorted((task.pk, dropped[str(task.entity_id)]) for task in tasks)
@@ -131,7 +131,7 @@ def test_a_soft_delete_warehouse_requires_force(
     assert state() == before
     written = files()
     assert tree.delete("/namespaces/a?recursive=true&force=true").status == 204
-    expiration = Task.objects.get()
+    expiration = Task.objects.live().get()
     assert expiration.queue == "soft_deletion"
     assert Tabular.objects.get(pk=expiration.entity_id).namespace.path == "z"
     assert Tabular.objects.count() == 2
@@ -143,8 +143,8 @@ def test_soft_deleted_tables_are_purged_too(tree: ApiClient, soft_delete: int, d
     dropped = Tabular.objects.get(deleted_at__isnull=False)
     assert tree.delete("/namespaces/a?recursive=true&force=true&purge=true").status == 204
     assert others_are_untouched(tree)
-    assert set(Task.objects.values_list("queue", flat=True)) == {"tabular_purge"}
-    assert Task.objects.filter(entity_id=dropped.pk, payload__tabular_location=dropped.location).exists()
+    assert set(Task.objects.live().values_list("queue", flat=True)) == {"tabular_purge"}
+    assert Task.objects.live().filter(entity_id=dropped.pk, payload__tabular_location=dropped.location).exists()
     assert do_tasks() == 6
 
 
@@ -167,16 +167,16 @@ def test_a_protected_object_prevents_the_drop(tree: ApiClient, wire_type: str) -
 
 def test_an_expiration_that_runs_is_in_the_way(tree: ApiClient, soft_delete: int) -> None:
     assert tree.delete("/namespaces/a%1Fb/tables/t").status == 204
-    lease = lease_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.live().get().pk)
     assert lease is not None
     before = state()
     refused = tree.delete("/namespaces/a?recursive=true&force=true")
     assert refused.refused(409, "NamespaceHasRunningTabularExpirations")
     assert state() == before
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # the worker's lease expired
+    Task.objects.live().update(leased_until=now() - timedelta(seconds=1))  # the worker's lease expired
     assert tree.delete("/namespaces/a?recursive=true&force=true").status == 204
     assert others_are_untouched(tree)
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_it_is_done_once(tree: ApiClient) -> None:
@@ -237,7 +237,7 @@ def test_statements_are_bounded(catalog: ApiClient, warehouse: Warehouse, namesp
         with CaptureQueriesContext(connection) as seen:
             assert catalog.delete(f"/namespaces/ns%1Fn{number}?recursive=true&purge=true").status == 204
         counts.append(len(seen))
-        assert Task.objects.count() == LocationClaim.objects.count() == tables
+        assert Task.objects.live().count() == LocationClaim.objects.count() == tables
         Task.objects.all().delete()
         LocationClaim.objects.all().delete()
     assert not Tabular.objects.exists()

@@ -39,7 +39,7 @@ def test_unregister_returns_the_table_and_keeps_its_files(
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post(T, commit).refused(404, "NoSuchTableException")
     assert files() == before
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert not Securable.objects.filter(type="table").exists()
     assert catalog.post("/namespaces/ns/register", register("t", created["metadata-location"])).json() == created
 
@@ -67,7 +67,7 @@ def test_register_over_a_table_replaces_it(catalog: ApiClient, create_table: Cre
     assert catalog.get(T).json() == back.json()
     assert files() == before
     assert Tabular.objects.count() == Securable.objects.filter(type="table").count() == 1
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_register_over_a_table_with_that_of_another(catalog: ApiClient, create_table: CreateTable) -> None:

@@ -16,7 +16,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.profiles.profile import max_credential_lifetime
-from tasks.worker import Worker
+from tasks.workers.worker import Worker
 from tenancy.models import Role, RoleMember
 from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA, finishing_updates

@@ -269,10 +269,10 @@ def test_drop_keeps_files_and_queues_a_purge_only_if_requested(
     create_table("purge")
     before = files()
     assert catalog.delete("/namespaces/ns/tables/keep").status == 204
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     location = Tabular.objects.get(name="purge").location
     assert catalog.delete("/namespaces/ns/tables/purge?purgeRequested=True").status == 204
-    assert Task.objects.get().payload == {"tabular_location": location, "former_locations": []}
+    assert Task.objects.live().get().payload == {"tabular_location": location, "former_locations": []}
     assert files() == before
     assert not Securable.objects.filter(type="table").exists()
     assert catalog.delete("/namespaces/ns/tables/keep").refused(404, "NoSuchTableException")
@@ -413,7 +413,7 @@ def test_a_drop_does_not_follow_a_rename(
     monkeypatch.setattr(drop, "find_target", found_then_renamed)
     assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").refused(404, "NoSuchTableException")
     assert Tabular.objects.get().name == "precious"
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_a_staged_create_distinguishes_a_taken_name_from_a_taken_uuid(

@@ -20,7 +20,7 @@ from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tasks.models import Task
-from tasks.worker import Worker
+from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
@@ -208,7 +208,7 @@ def test_a_table_at_the_location_of_a_dropped_one(remote: Remote, catalog: ApiCl
     assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
     created = create(catalog, location=location)
     assert remote.names() == [created["metadata-location"].removeprefix(f"{remote.warehouse.location}/")]
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_a_table_of_a_file_that_is_there(remote: Remote, catalog: ApiClient) -> None:
@@ -342,7 +342,7 @@ def test_a_purge_that_the_store_refuses_is_tried_again(
     refused = Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
     recorder.answerer = lambda request, ask: refused if request.method == "POST" else ask()
     assert Worker(poll_interval=60).work() is True
-    assert "The object store denied access" in str(Task.objects.get().last_error)
+    assert "The object store denied access" in str(Task.objects.live().get().message)
     assert len(recorded.names()) == 1
     recorder.answerer = lambda _, ask: ask()
     assert do_tasks() == 1

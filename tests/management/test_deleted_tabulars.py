@@ -82,9 +82,9 @@ def test_dropped_objects_are_listed_with_their_expiration(
     assert (other["name"], other["typ"]) == ("g", "generic-table")
     # The date is that of the queued task, not of the current profile.
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 5})
-    Task.objects.filter(entity_id=row.pk).update(scheduled_for=now() + timedelta(days=3))
+    Task.objects.live().filter(entity_id=row.pk).update(scheduled_for=now() + timedelta(days=3))
     later = api.get("/deleted-tabulars").json()["tabulars"][0]["expiration-date"]
-    assert datetime.fromisoformat(later) == Task.objects.get(entity_id=row.pk).scheduled_for
+    assert datetime.fromisoformat(later) == Task.objects.live().get(entity_id=row.pk).scheduled_for
 
 
 def test_permanently_deleted_objects_are_not_reported(

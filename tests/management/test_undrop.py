@@ -17,8 +17,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tasks.leases import LeaseLost, lease_task
 from tasks.models import Task
+from tasks.queue.leases import LeaseLost, lease_task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
@@ -96,7 +96,7 @@ def test_a_table_is_restored_unchanged(
     assert Snapshot.objects.get().snapshot_id == 1
     assert api.get(f"/table/{uuid}/protection").json()["protected"] is True
     assert files() == written
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert do_tasks() == 0
     check_trees()
     # Commits continue.
@@ -128,7 +128,7 @@ def test_all_kinds_at_once_and_in_any_namespace(
     assert catalog.get("/namespaces/ns%1Fin/views/v").json() == created
     assert generic.get("/namespaces/ns/generic-tables/g").json() == described
     assert catalog.get("/namespaces/ns/tables/t").status == 200
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_it_may_be_repeated(
@@ -142,7 +142,7 @@ def test_it_may_be_repeated(
     assert undrop(api, uuid).status == 204
     restored = everything()
     assert {table for table in before.rows if restored.rows[table] != before.rows[table]} == {
-        "tenancy_objectsequence", "tenancy_outboxevent",
+        "tasks_task", "tenancy_objectsequence", "tenancy_outboxevent",
     }  # fmt: skip
     assert undrop(api, uuid).status == 204
     assert undrop(api).status == 204
@@ -157,7 +157,7 @@ def test_dropped_again_it_has_all_its_time_again(
     undrop(api, uuid)
     before = now()
     drop("t")
-    task = Task.objects.get()
+    task = Task.objects.live().get()
     assert task.scheduled_for >= before + timedelta(seconds=soft_delete)
     assert task.payload == {"deletion_kind": "default"}
 
@@ -269,7 +269,7 @@ def test_an_expiration_that_runs_is_in_the_way(
 ) -> None:
     uuid, other = uuid_of(create_table()), uuid_of(create_table("other"))
     drop("t", "other")
-    lease = lease_task(Task.objects.get(entity_id=Tabular.objects.get(uuid=uuid).pk).pk)
+    lease = lease_task(Task.objects.live().get(entity_id=Tabular.objects.get(uuid=uuid).pk).pk)
     assert lease is not None
     before = everything()
     assert undrop(api, other, uuid).refused(409, "TabularHasRunningExpiration")
@@ -284,9 +284,9 @@ def test_an_expiration_whose_worker_is_dead_is_not(
 ) -> None:
     uuid = uuid_of(create_table())
     drop("t")
-    lease = lease_task(Task.objects.get().pk)
+    lease = lease_task(Task.objects.live().get().pk)
     assert lease is not None
-    Task.objects.update(leased_until=now() - timedelta(seconds=1))
+    Task.objects.live().update(leased_until=now() - timedelta(seconds=1))
     assert undrop(api, uuid).status == 204
     before = everything()
     with pytest.raises(LeaseLost):  # the worker was only slow
@@ -377,7 +377,7 @@ def test_as_many_as_are_allowed_at_once(
         with CaptureQueriesContext(connection) as seen:
             assert undrop(api, *(str(row.uuid) for row in rows)).status == 204
         counts.append(len(seen))
-        assert not Task.objects.exists()
+        assert not Task.objects.live().exists()
         assert Tabular.objects.filter(deleted_at=None).count() == count
         Tabular.objects.all().delete()
     assert counts[0] == counts[1] < 25

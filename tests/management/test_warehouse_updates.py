@@ -298,7 +298,7 @@ def test_new_settings_apply_to_later_requests(
     assert catalog.get("/namespaces/ns/tables/old").json()["metadata"]["format-version"] == 2
     changed(own, "delete-profile", {"delete-profile": {"type": "soft", "expiration-seconds": 60}})
     assert catalog.delete("/namespaces/ns/tables/old").status == 204
-    assert Task.objects.get().queue == Task.Queue.SOFT_DELETION
+    assert Task.objects.live().get().queue == Task.Queue.SOFT_DELETION
     assert own.delete().refused(409, "WarehouseNotEmpty")
 
 

@@ -18,7 +18,7 @@ from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from tasks.models import Task
-from tasks.worker import Worker, WorkerStopped
+from tasks.workers.worker import Worker
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -43,11 +43,11 @@ def test_an_empty_queue(worker: Worker) -> None:
 
 
 def test_a_purge_is_done_and_logged(worker: Worker, purged: Path, caplog: pytest.LogCaptureFixture) -> None:
-    task = Task.objects.get()
+    task = Task.objects.live().get()
     with caplog.at_level(logging.INFO, "icekeeper.tasks"):
         assert worker.work() is True
     assert not purged.exists()
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
     assert not LocationClaim.objects.exists()
     deleted, done = (json.loads(JsonFormatter().format(record)) for record in caplog.records)
     assert (deleted["message"], deleted["location"], deleted["task"]) == (
@@ -76,15 +76,15 @@ def test_a_failure_is_kept_and_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", fail)
         assert worker.work() is True
-    task = Task.objects.get()
-    assert (task.status, task.attempt, task.last_error, task.leased_until) == ("scheduled", 1, reported, None)
+    task = Task.objects.live().get()
+    assert (task.status, task.attempt, task.message, task.leased_until) == ("scheduled", 1, reported, None)
     assert task.scheduled_for > now()
     assert LocationClaim.objects.count() == 1, "the location stays claimed"
     assert worker.work() is False
-    Task.objects.update(scheduled_for=now())
+    Task.objects.live().update(scheduled_for=now())
     assert worker.work() is True
     assert not purged.exists()
-    assert not Task.objects.exists()
+    assert not Task.objects.live().exists()
 
 
 def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,24 +96,28 @@ def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: p
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", stop_first)
-        with pytest.raises(WorkerStopped):
-            worker.work()
+        worker.work()
     assert purged.exists()
-    assert Task.objects.get().status == "scheduled"
+    assert Task.objects.live().get().status == "scheduled"
     assert Worker(poll_interval=60).work() is True
     assert not purged.exists()
 
 
 def test_a_worker_without_its_parent_stops(purged: Path) -> None:
-    with pytest.raises(WorkerStopped):
-        Worker(poll_interval=60, parent=1_000_000_000).work()
+    Worker(poll_interval=60, parent=1_000_000_000).work()
+    assert Task.objects.live().get().status == "scheduled"
     assert purged.exists()
     Worker(poll_interval=3600, parent=1_000_000_000).run()  # returns
 
 
 def test_a_signal_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(poll_interval=3600)
-    monkeypatch.setattr(worker, "work", worker.stop)
+
+    def stop(_: object) -> float:
+        worker.stop()
+        return 3600
+
+    monkeypatch.setattr(worker, "start_due_tasks", stop)
     worker.run()  # returns
     assert worker.is_stopping
 
@@ -121,20 +125,20 @@ def test_a_signal_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_loop_survives_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import OperationalError
 
-    from tasks import worker as module
+    from tasks.workers import worker as module
 
     monkeypatch.setattr(module, "PAUSE_AFTER_ERROR", 0.0)
     worker = Worker(poll_interval=3600)
-    responses: list[Any] = [OperationalError("away"), ValueError("odd"), True]
+    responses: list[Any] = [OperationalError("away"), ValueError("odd"), 0.0]
 
-    def work() -> bool:
+    def start(_: object) -> float:
         response = responses.pop(0)
         if isinstance(response, Exception):
             raise response
         worker.stop()
-        return True
+        return 0.0
 
-    monkeypatch.setattr(worker, "work", work)
+    monkeypatch.setattr(worker, "start_due_tasks", start)
     worker.run()
     assert responses == []
 

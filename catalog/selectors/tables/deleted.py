@@ -71,7 +71,7 @@ def list_deleted_tabulars_for(
 
 
 def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: int) -> Iterator[list[DeletedTabular]]:
-    expiration = Task.objects.filter(
+    expiration = Task.objects.live().filter(
         queue=Task.Queue.SOFT_DELETION, warehouse_id=OuterRef("warehouse_id"), entity_id=OuterRef("pk")
     )
     dropped = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).dropped()

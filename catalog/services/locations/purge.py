@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,8 @@ from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.profile import allows_non_empty_locations
-from tasks.leases import Lease, LeaseLost, lease_task
+from tasks.models import Task
+from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0
@@ -85,6 +86,11 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
             else:
                 locations.append(checked)
     return warehouse, locations
+
+
+def release_cancelled(actor: Actor, tasks: Sequence[Task]) -> None:
+    """Release the locations that cancelled purges claim (`QueueDefinition.on_cancel`). Their files remain."""
+    LocationClaim.objects.filter(task_id__in=[task.pk for task in tasks]).delete()
 
 
 def _log_skipped(lease: Lease, location: str, reason: str) -> None:

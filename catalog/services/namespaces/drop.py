@@ -21,7 +21,7 @@ from catalog.selectors.namespaces import find_namespace_for, lock_namespace
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
-from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, record_drop, retire
+from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, queue_purges, record_drop, retire
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.errors.types import NamespaceNotEmpty
@@ -106,9 +106,11 @@ def drop_subtree(
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)
         lock_securable_tree(Securable.Type.NAMESPACE, top.pk)
-        ended = retire(tabulars, purge=purge)
-        ended.merge(_delete_namespaces(namespaces))
         paths = {namespace.pk: namespace.levels for namespace in namespaces}
+        if purge:
+            queue_purges(tabulars, paths, project=warehouse.project_id, created_by=actor.user_id)
+        ended = retire(tabulars)
+        ended.merge(_delete_namespaces(namespaces))
         for row in tabulars:
             record_drop(tx, row, paths[row.namespace_id], project=warehouse.project_id, purge=purge)
         for namespace in reversed(namespaces):

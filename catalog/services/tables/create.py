@@ -386,7 +386,7 @@ def _replace_existing(
         return
     if row.protected:
         raise Protected(f"{noun(row.kind)} is protected: {identifier}")
-    ended = retire([row], purge=False)
+    ended = retire([row])
     record_drop(tx, row, identifier.levels, project=warehouse.project_id, purge=False, **ended.as_details())
 
 

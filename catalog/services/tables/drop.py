@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,12 +20,13 @@ from catalog.services.locations.claims import lock_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import batches, lock_row
-from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import lookup_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tasks.leases import Lease, cancel_tasks, has_running_tasks
 from tasks.models import Task
+from tasks.queue.control import cancel_tasks_of
+from tasks.queue.enqueue import NewTask, enqueue
+from tasks.queue.leases import Lease, has_running_tasks
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import EndedGrants, remove_securables
@@ -55,7 +56,7 @@ def unregister_table(
                 raise Protected(f"Table is protected: {table}")
             if row.metadata_location != last.metadata_location:
                 raise _CommittedMeanwhile
-            ended = retire([row], purge=False)
+            ended = retire([row])
             record_drop(tx, row, table.levels, project=target.project_id, purge=False, **ended.as_details())
             tx.result = last
             return last
@@ -93,9 +94,14 @@ def drop_tabular(
         if row.protected and not force:
             raise Protected(f"{noun(kind)} is protected: {identifier}")
         if warehouse.has_soft_delete and not force:
-            details: dict[str, Any] = {"expires_at": hide(row, warehouse=warehouse, purge=purge)}
+            details: dict[str, Any] = {
+                "expires_at": _hide(row, identifier.levels, warehouse=warehouse, purge=purge, created_by=actor.user_id)
+            }
         else:
-            details = retire([row], purge=purge).as_details()
+            if purge:
+                paths = {row.namespace_id: identifier.levels}
+                queue_purges([row], paths, project=warehouse.project_id, created_by=actor.user_id)
+            details = retire([row]).as_details()
         record_drop(tx, row, identifier.levels, project=warehouse.project_id, purge=purge, **details)
 
 
@@ -113,7 +119,7 @@ PURGE = "purge"
 """The `deletion_kind` of an expiration that is followed by a purge."""
 
 
-def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> datetime:
+def _hide(row: Tabular, levels: Levels, *, warehouse: Warehouse, purge: bool, created_by: str | None) -> datetime:
     """Under the locks of both rows, soft-delete a tabular: its name becomes free, its location, UUID and rights stay.
 
     Queues the task that deletes it permanently after the warehouse's expiration time: see `expire_tabular`. Returns
@@ -122,13 +128,19 @@ def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> datetime:
     dropped_at = now()
     expires_at = dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"])
     Tabular.objects.filter(pk=row.pk).update(deleted_at=dropped_at)
-    Task.objects.create(
-        queue=Task.Queue.SOFT_DELETION,
+    task = NewTask(
+        queue=Task.Queue.SOFT_DELETION.value,
+        project_id=warehouse.project_id,
         warehouse_id=warehouse.pk,
+        entity_type=row.kind,
         entity_id=row.pk,
+        entity_uuid=row.uuid,
+        entity_name=[*levels, row.name],
         payload={"deletion_kind": PURGE if purge else "default"},
         scheduled_for=expires_at,
+        created_by=created_by or "",
     )
+    enqueue([task])
     return expires_at
 
 
@@ -141,24 +153,64 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
     for batch in batches(ids, BATCH_SIZE):
         if has_running_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch):
             return False
-        cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
+        cancel_tasks_of(Task.Queue.SOFT_DELETION, warehouse_id, batch)
     return True
 
 
-def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
-    """Under the locks of the rows and, to purge them, of their warehouse, delete them; return the grants on them, which
-    the caller must record.
+def retire(rows: Sequence[Tabular]) -> EndedGrants:
+    """Under the locks of the rows, delete them; return the grants on them, which the caller must record.
 
-    With `purge` a task is queued for each, which claims their locations until it has deleted the files:
-    `catalog.services.locations.purge`. A constant number of statements for each `BATCH_SIZE` rows.
+    To delete their files, too, call `queue_purges` before. A constant number of statements for each `BATCH_SIZE` rows.
     """
     ended = EndedGrants()
     for batch in batches(rows, BATCH_SIZE):
-        if purge:
-            _queue_purges(batch)
         delete_rows(Tabular, [row.pk for row in batch])
         ended.merge(remove_securables([ObjectRef(Securable.Type(row.kind), row.pk) for row in batch]))
     return ended
+
+
+def queue_purges(
+    rows: Sequence[Tabular],
+    paths: Mapping[UUID, Levels],
+    *,
+    project: str,
+    created_by: str | None,
+    parent: UUID | None = None,
+) -> None:
+    """Under the locks of the rows and of their warehouse, queue a task for each that deletes its files.
+
+    The task claims the tabular's locations until it has deleted the files: `catalog.services.locations.purge`. `paths`
+    has the levels of the namespaces, `parent` is the task that queues them. A constant number of statements for each
+    `BATCH_SIZE` rows.
+    """
+    for batch in batches(rows, BATCH_SIZE):
+        claims = LocationClaim.objects.of_tabulars([row.pk for row in batch]).order_by("id")
+        former: dict[UUID, list[str]] = defaultdict(list)
+        for tabular_id, location in claims.values_list("tabular_id", "location"):
+            former[tabular_id].append(location)
+        tasks = [
+            NewTask(
+                queue=Task.Queue.TABULAR_PURGE.value,
+                project_id=project,
+                warehouse_id=row.warehouse_id,
+                entity_type=row.kind,
+                entity_id=row.pk,
+                entity_uuid=row.uuid,
+                entity_name=[*paths[row.namespace_id], row.name],
+                payload={"tabular_location": row.location, "former_locations": former[row.pk]},
+                parent_id=parent,
+                created_by=created_by or "",
+            )
+            for row in batch
+        ]
+        enqueue(tasks)
+        LocationClaim.objects.bulk_create(
+            [
+                LocationClaim(warehouse_id=row.warehouse_id, task_id=task.id, location=location)
+                for row, task in zip(batch, tasks, strict=True)
+                for location in dict.fromkeys([row.location, *former[row.pk]])
+            ]
+        )
 
 
 def record_drop(tx: ChangeTransaction, row: Tabular, levels: Levels, *, project: str, **details: Any) -> None:
@@ -167,31 +219,6 @@ def record_drop(tx: ChangeTransaction, row: Tabular, levels: Levels, *, project:
         Change.of_tabular(row.kind, "dropped"), subject=row.pk, project=project, warehouse=row.warehouse_id,
         uuid=row.uuid, levels=[*levels, row.name], **details,
     )  # fmt: skip
-
-
-def _queue_purges(rows: Sequence[Tabular]) -> None:
-    claims = LocationClaim.objects.of_tabulars([row.pk for row in rows]).order_by("id")
-    former: dict[UUID, list[str]] = defaultdict(list)
-    for tabular_id, location in claims.values_list("tabular_id", "location"):
-        former[tabular_id].append(location)
-    tasks = [
-        Task(
-            id=new_id(),
-            queue=Task.Queue.TABULAR_PURGE,
-            warehouse_id=row.warehouse_id,
-            entity_id=row.pk,
-            payload={"tabular_location": row.location, "former_locations": former[row.pk]},
-        )
-        for row in rows
-    ]
-    Task.objects.bulk_create(tasks)
-    LocationClaim.objects.bulk_create(
-        [
-            LocationClaim(warehouse_id=row.warehouse_id, task_id=task.pk, location=location)
-            for row, task in zip(rows, tasks, strict=True)
-            for location in dict.fromkeys([row.location, *former[row.pk]])
-        ]
-    )
 
 
 def expire_tabular(*, actor: Actor, lease: Lease) -> None:
@@ -207,7 +234,12 @@ def expire_tabular(*, actor: Actor, lease: Lease) -> None:
         row = lock_row(Tabular, where, expired, mode="UPDATE")
         if row is not None and warehouse is not None:
             purge, levels = lease.payload.get("deletion_kind") == PURGE, row.namespace.levels
-            ended = retire([row], purge=purge)
+            if purge:
+                queue_purges(
+                    [row], {row.namespace_id: levels}, project=warehouse.project_id, created_by=lease.created_by,
+                    parent=lease.task_id,
+                )  # fmt: skip
+            ended = retire([row])
             tx.record(
                 Change.of_tabular(row.kind, "expired"), subject=row.pk, project=warehouse.project_id,
                 warehouse=warehouse.pk, uuid=row.uuid, levels=[*levels, row.name], purge=purge, **ended.as_details(),

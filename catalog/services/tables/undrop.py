@@ -17,12 +17,13 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from storage.errors import no_such_warehouse
+from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import action_forbidden, check_permissions, deny_as_missing, recheck_before_write
 from tenancy.changes.kinds import Change
-from tenancy.changes.transaction import change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
@@ -62,12 +63,31 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             for batch in batches(dropped, BATCH_SIZE):
                 Tabular.objects.filter(pk__in=[row.pk for row in batch]).update(deleted_at=None)
             for row in dropped:
-                tx.record(
-                    Change.of_tabular(row.kind, "undropped"), subject=row.pk, project=warehouse.project_id,
-                    warehouse=warehouse_id, uuid=row.uuid, levels=[*row.namespace.levels, row.name],
-                )  # fmt: skip
+                _record_undrop(tx, row, project=warehouse.project_id)
     except IntegrityError:  # a tabular was renamed to one of the names concurrently
         raise AlreadyExists("One of the names is already taken") from None
+
+
+def restore_cancelled(actor: Actor, tasks: Sequence[Task]) -> None:
+    """Restore the tabulars whose expirations were cancelled, in the caller's transaction (`QueueDefinition.on_cancel`).
+
+    The tasks are locked and have ended: an expiration that runs cannot complete. Raises `AlreadyExists` when a name is
+    taken again.
+    """
+    dropped = [row for row in _lock([task.entity_id for task in tasks]) if row.deleted_at is not None]
+    _require_free_names(dropped)
+    by_id = {task.entity_id: task for task in tasks}
+    with change(actor) as tx:
+        for row in dropped:
+            Tabular.objects.filter(pk=row.pk).update(deleted_at=None)
+            _record_undrop(tx, row, project=by_id[row.pk].project_id)
+
+
+def _record_undrop(tx: ChangeTransaction, row: Tabular, *, project: str) -> None:
+    tx.record(
+        Change.of_tabular(row.kind, "undropped"), subject=row.pk, project=project, warehouse=row.warehouse_id,
+        uuid=row.uuid, levels=[*row.namespace.levels, row.name],
+    )  # fmt: skip
 
 
 def _lock(ids: Sequence[UUID]) -> list[Tabular]:

@@ -132,7 +132,7 @@ def _start_jobs() -> Callable[[], None]:
 
 def _work(parent: int) -> None:
     """Run in the process of the worker."""
-    from tasks.worker import run_worker
+    from tasks.workers.worker import run_worker
 
     run_worker(parent=parent)
 

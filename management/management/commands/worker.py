@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.db.checks import UnusableDatabase, check_databases
 from icekeeper.kernel.errors.types import CatalogError
 from storage.secrets.stores import require_readable_secrets
-from tasks.worker import run_worker
+from tasks.workers.worker import run_worker
 from tenancy import maintenance
 
 

@@ -1,0 +1,183 @@
+"""Wake-ups of workers: a task that becomes due starts at once, without frequent polling.
+
+On PostgreSQL a statement of the transaction that enqueues notifies the channel `icekeeper_tasks`, and workers listen on
+a connection of their own. On SQLite each worker has a named pipe next to the database. A lost wake-up delays a task
+until the next poll.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import psycopg
+from django.conf import settings
+from django.db import connection, transaction
+
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.retry import backoff_seconds
+
+CHANNEL: Final = "icekeeper_tasks"
+NOTIFY: Final = f"pg_notify('{CHANNEL}', %s)"
+"""Expression that wakes the workers of a queue when the transaction commits."""
+
+FOLDER: Final = "wake"
+"""Folder of the named pipes, next to the SQLite database."""
+
+MIN_RECONNECT_SECONDS: Final = 1.0
+MAX_RECONNECT_SECONDS: Final = 60.0
+
+logger = logging.getLogger("icekeeper.tasks")
+
+
+class Listener(Protocol):
+    """Receives wake-ups."""
+
+    def fileno(self) -> int | None:
+        """Return the descriptor that becomes readable with a wake-up; None while there is no connection."""
+
+    def drain(self) -> None:
+        """Forget the wake-ups so far."""
+
+    def close(self) -> None: ...
+
+
+def wake_workers(queue: str) -> None:
+    """Wake the workers of `queue` when the caller's transaction commits; one statement on PostgreSQL."""
+    if connection.vendor == "postgresql":
+        fetch_one("default", f"SELECT {NOTIFY}", [queue])
+    wake_without_statement(queue)
+
+
+def wake_without_statement(queue: str) -> None:
+    """As `wake_workers`, if a statement of the caller evaluates `NOTIFY`."""
+    if connection.vendor == "sqlite":
+        transaction.on_commit(_write_to_pipes, robust=True)
+    for wake in external_wakers:
+        transaction.on_commit(lambda wake=wake: wake(queue), robust=True)  # type: ignore[misc]
+
+
+external_wakers: list[Callable[[str], None]] = []
+"""Further ways to wake the workers of a queue after a commit. They must return at once and must not raise."""
+
+
+def open_listener() -> Listener:
+    """Return the listener of this worker process."""
+    return _PipeListener() if connection.vendor == "sqlite" else _NotificationListener()
+
+
+class _NotificationListener:
+    """Listens on a connection outside of the pool, which is opened again after a failure, with a backoff."""
+
+    def __init__(self) -> None:
+        self._connection: psycopg.Connection[Any] | None = None
+        self._failures, self._try_at = 0, 0.0
+
+    def fileno(self) -> int | None:
+        if self._connection is None and time.monotonic() >= self._try_at:
+            self._connect()
+        return None if self._connection is None else self._connection.fileno()
+
+    def drain(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            for _ in self._connection.notifies(timeout=0):
+                pass
+        except psycopg.Error as error:
+            logger.warning("wake-ups are not received until the next connection: %s", error)
+            self._lose()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> None:
+        try:
+            self._connection = psycopg.connect(**_direct_parameters(), autocommit=True)
+            self._connection.execute(f"LISTEN {CHANNEL}")
+            self._failures = 0
+        except psycopg.Error as error:
+            logger.warning("wake-ups are not received, the database cannot be reached: %s", error)
+            self._lose()
+
+    def _lose(self) -> None:
+        self.close()
+        self._failures += 1
+        pause = backoff_seconds(self._failures, first=MIN_RECONNECT_SECONDS, limit=MAX_RECONNECT_SECONDS)
+        self._try_at = time.monotonic() + pause
+
+
+def _direct_parameters() -> dict[str, Any]:
+    """Return the parameters of a connection that no pooler shares."""
+    usual = {"application_name": "icekeeper-wake", "connect_timeout": 5, "keepalives_idle": 30}
+    direct = settings.ICEKEEPER.pg_database_url_direct
+    if direct is not None:
+        return {"conninfo": direct.get_secret_value()} | usual
+    known = connection.get_connection_params()
+    names = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "options")
+    return {name: known[name] for name in names if known.get(name) is not None} | usual
+
+
+class _PipeListener:
+    """Reads the named pipe of this process."""
+
+    def __init__(self) -> None:
+        self._path = _pipe_folder() / f"{os.getpid()}"
+        self._descriptor: int | None = None
+        try:
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._path.unlink(missing_ok=True)
+            os.mkfifo(self._path, 0o600)
+            # Opened for writing, too: otherwise it would be readable after the first writer has closed it.
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_NONBLOCK)
+        except OSError as error:
+            logger.warning("wake-ups are not received: %s", error)
+
+    def fileno(self) -> int | None:
+        return self._descriptor
+
+    def drain(self) -> None:
+        if self._descriptor is not None:
+            with suppress(BlockingIOError):
+                os.read(self._descriptor, 65_536)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._path.unlink(missing_ok=True)
+            self._descriptor = None
+
+
+def _write_to_pipes() -> None:
+    """Write to the pipe of each worker; delete those whose worker has ended."""
+    try:
+        pipes = list(_pipe_folder().iterdir())
+    except OSError:
+        return
+    for path in pipes:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nobody reads it
+                path.unlink(missing_ok=True)
+            continue
+        try:
+            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                os.write(descriptor, b".")
+        except OSError:  # full: the worker has not read earlier wake-ups
+            pass
+        finally:
+            os.close(descriptor)
+
+
+def _pipe_folder() -> Path:
+    return Path(str(connection.settings_dict["NAME"])).parent / FOLDER

@@ -1,0 +1,263 @@
+"""The worker process: executes due tasks in threads, woken when one is due, and runs periodic jobs at the same time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import select
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import close_old_connections, connections
+
+from catalog.services.locations.purge import purge
+from catalog.services.tables.drop import expire_tabular
+from icekeeper.kernel.errors.types import CatalogError
+from tasks.models import NO_ID, Task
+from tasks.queue.leases import (
+    Lease,
+    LeaseLost,
+    StopRequested,
+    claim_tasks,
+    queue_state,
+    recover_expired_leases,
+)
+from tasks.queue.wake import Listener, open_listener
+from tasks.runtime.jobs import jobs_of_workers
+from tasks.runtime.scheduler import Scheduler
+from tasks.runtime.worker_jobs import run_due_jobs
+from tenancy.actor import INTERNAL
+from tenancy.maintenance import is_read_only_by_setting, is_read_only_now
+
+Work = Callable[[Lease, Callable[[], object]], None]
+"""Executes a task. The second argument must be called before each step of long work."""
+
+WORK: Final[dict[str, Work]] = {
+    Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
+    Task.Queue.TABULAR_PURGE.value: purge,
+}
+
+JITTER_SECONDS: Final = 0.5
+PAUSE_AFTER_ERROR: Final = 5.0
+MAX_SLEEP_SECONDS: Final = 1.0
+"""Seconds between two checks whether the parent process is alive."""
+MIN_PAUSE_SECONDS: Final = 0.01
+"""Before another claim: a task that is due can be locked by another worker for a moment."""
+
+logger = logging.getLogger("icekeeper.tasks")
+
+
+class WorkerStopped(Exception):
+    """The process must stop, or pause in maintenance mode: the lease of the current task is released."""
+
+
+def execute_task(lease: Lease, check: Callable[[], object]) -> None:
+    """Execute a leased task; a failed one is retried later. `check` raises `WorkerStopped` when it must be released."""
+    began = time.monotonic()
+    fields = {
+        "task": str(lease.task_id),
+        "queue": lease.queue,
+        "warehouse": str(lease.warehouse_id),
+        "entity": str(lease.entity_id),
+        "attempt": lease.attempt,
+    }
+
+    def checkpoint() -> None:
+        check()
+        lease.extend()
+
+    try:
+        check()
+        WORK[lease.queue](lease, checkpoint)
+    except WorkerStopped:
+        lease.release()
+        logger.info("task released", extra=fields)
+    except StopRequested:
+        _fail(lease, "Stopped.", fields)
+    except LeaseLost as lost:
+        logger.warning("task lost: %s", lost, extra=fields)
+    except CatalogError as error:
+        _fail(lease, error.message, fields)
+    except Exception as error:
+        logger.exception("task failed unexpectedly", extra=fields)
+        _fail(lease, f"{type(error).__name__}: {error}", fields)
+    else:
+        logger.info("task done", extra=fields | {"duration_ms": round((time.monotonic() - began) * 1000, 3)})
+
+
+def _fail(lease: Lease, message: str, fields: Mapping[str, Any]) -> None:
+    pause = lease.fail(message)
+    if pause is None:
+        logger.error("task failed for good: %s", message, extra=fields)
+    else:
+        logger.warning("task failed: %s", message, extra={**fields, "next_try_in_s": round(pause, 1)})
+
+
+class Worker:
+    """Claims and executes tasks until `stop`, with the number of threads that `slots` has for each queue.
+
+    `slots` are those of the settings by default. With `parent`, the id of the process that started it, it also stops
+    when that one has ended. In maintenance mode it waits.
+    """
+
+    def __init__(
+        self, *, poll_interval: float, slots: Mapping[str, int] | None = None, parent: int | None = None
+    ) -> None:
+        self.poll_interval, self.parent = poll_interval, parent
+        wanted = slots_by_setting() if slots is None else slots
+        self.slots = {queue: count for queue, count in wanted.items() if queue in WORK and count > 0}
+        self.is_stopping = False
+        self._wake, self._waker = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._waker, False)
+        self._running: Counter[str] = Counter()
+        self._lock = Lock()
+        self._last_warehouse: UUID = NO_ID
+
+    def stop(self, *_: Any) -> None:
+        """Stop the loop. A signal handler, so it must not lock anything."""
+        self.is_stopping = True
+        self._interrupt()
+
+    def run(self) -> None:
+        """Execute tasks until `stop` is called; errors do not end the loop."""
+        logger.info("worker started", extra={"pid": os.getpid(), "queues": self.slots})
+        listener = open_listener()
+        try:
+            with ThreadPoolExecutor(max(1, sum(self.slots.values())), thread_name_prefix="task") as pool:
+                while not self._should_stop():
+                    try:
+                        pause = self.start_due_tasks(pool)
+                    except Exception:
+                        logger.exception("the worker failed")
+                        pause = PAUSE_AFTER_ERROR
+                    close_old_connections()
+                    self._sleep(pause, listener)
+        finally:
+            listener.close()
+            connections.close_all()
+        logger.info("worker stopped", extra={"pid": os.getpid()})
+
+    def run_once(self) -> None:
+        """Execute all due tasks and periodic jobs one at a time, then return."""
+        with suppress(WorkerStopped):
+            run_due_jobs(jobs_of_workers(), actor=INTERNAL, checkpoint=self._check)
+            while not self._should_pause() and self.work():
+                close_old_connections()
+
+    def work(self) -> bool:
+        """Execute the due task that is next; False if there is none."""
+        if queue_state(list(self.slots)).has_expired_leases:
+            recover_expired_leases()
+        for queue in self.slots:
+            for lease in self._claim({queue: 1}):
+                execute_task(lease, self._check)
+                return True
+        return False
+
+    def start_due_tasks(self, pool: ThreadPoolExecutor) -> float:
+        """Start what is due on the free threads; return the seconds until there may be more to do."""
+        with self._lock:
+            free = {queue: count - self._running[queue] for queue, count in self.slots.items()}
+        queues = [queue for queue, count in free.items() if count > 0]
+        if not queues:
+            return self.poll_interval  # a thread that has finished interrupts the pause
+        state = queue_state(queues)
+        if is_read_only_by_setting() or (state.is_read_only and is_read_only_now()):
+            return MAX_SLEEP_SECONDS
+        if state.has_expired_leases:
+            recover_expired_leases()
+        leases = self._claim(free) if state.is_due or state.has_expired_leases else []
+        for lease in leases:
+            with self._lock:
+                self._running[lease.queue] += 1
+            pool.submit(self._execute, lease)
+        if leases:
+            return MIN_PAUSE_SECONDS
+        pause = self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
+        return pause if state.seconds_until_due is None else min(pause, state.seconds_until_due + MIN_PAUSE_SECONDS)
+
+    def _claim(self, free: Mapping[str, int]) -> Sequence[Lease]:
+        leases = claim_tasks(free, after=self._last_warehouse)
+        if leases:
+            self._last_warehouse = leases[-1].warehouse_id
+        return leases
+
+    def _execute(self, lease: Lease) -> None:
+        try:
+            execute_task(lease, self._check)
+        except Exception:
+            logger.exception("a task could not be ended; its lease will expire", extra={"task": str(lease.task_id)})
+        finally:
+            connections.close_all()
+            with self._lock:
+                self._running[lease.queue] -= 1
+            self._interrupt()
+
+    def _check(self) -> None:
+        if self._should_pause():
+            raise WorkerStopped
+
+    def _should_pause(self) -> bool:
+        return self._should_stop() or is_read_only_now()
+
+    def _should_stop(self) -> bool:
+        return self.is_stopping or (self.parent is not None and os.getppid() != self.parent)
+
+    def _interrupt(self) -> None:
+        with suppress(BlockingIOError):  # it is full: the loop will wake in any case
+            os.write(self._waker, b".")
+
+    def _sleep(self, seconds: float, listener: Listener) -> None:
+        """Wait until something may be due: a wake-up, a finished thread, or the end of the pause."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._should_stop():
+            poll, descriptor = select.poll(), listener.fileno()
+            poll.register(self._wake, select.POLLIN)
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+            ready = poll.poll(min(left, MAX_SLEEP_SECONDS) * 1000)
+            if not ready:
+                continue
+            listener.drain()
+            with suppress(BlockingIOError):
+                os.read(self._wake, 65_536)
+            return
+
+
+def slots_by_setting() -> dict[str, int]:
+    """Return the number of threads for each queue in a worker process."""
+    conf = settings.ICEKEEPER
+    return {
+        Task.Queue.SOFT_DELETION.value: conf.task_soft_deletion_workers,
+        Task.Queue.TABULAR_PURGE.value: conf.task_tabular_purge_workers,
+    }
+
+
+def run_worker(*, parent: int | None = None, once: bool = False, queues: Sequence[str] | None = None) -> None:
+    """Run a worker until SIGTERM or SIGINT, which release the current tasks; `once`: only what is due.
+
+    `queues` are the queues whose tasks it executes; None for all.
+    """
+    slots = {queue: count for queue, count in slots_by_setting().items() if queues is None or queue in queues}
+    worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, slots=slots, parent=parent)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, worker.stop)
+    if once:
+        worker.run_once()
+        return
+    scheduler = Scheduler(jobs_of_workers(), is_paused=is_read_only_now, actor=INTERNAL)
+    scheduler.start()
+    try:
+        worker.run()
+    finally:
+        scheduler.stop()
