@@ -13,9 +13,9 @@ from storage.secrets.stores import delete_secret
 from storage.services.warehouse_changes import changing_warehouse
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import remove_securable
+from tenancy.changes.kinds import Change
 from tenancy.models import Securable
 
 
@@ -26,7 +26,8 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
     `WarehouseProtected` (409) unless `force`.
     """
     try:
-        with changing_warehouse(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True) as warehouse:
+        changing = changing_warehouse(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True)
+        with changing as (warehouse, tx):
             if warehouse.protected and not force:
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
             if Namespace.objects.in_warehouse(warehouse_id).exists():
@@ -40,8 +41,8 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 delete_secret(warehouse.secret_id)
             warehouse.delete()
             ended = remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
-            record(
-                Event.WAREHOUSE_DELETED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
+            tx.record(
+                Change.WAREHOUSE_DELETED, subject=warehouse_id, project=warehouse.project_id,
                 named=warehouse.name, **ended.as_details(),
             )  # fmt: skip
     except (RestrictedError, IntegrityError):

@@ -19,7 +19,8 @@ from storage.secrets.database import KeyRing, WrongKey
 from storage.secrets.port import SecretMissing, SecretStore, SecretUnreadable
 from storage.secrets.stores import database_secrets, read_secret, secret_stores
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.selectors.projects import get_server
 
 BATCH = 200
@@ -51,8 +52,9 @@ def rotate_encryption_key(*, actor: Actor, progress: Callable[[Rotation], None],
         if key_id != keys.first_id:
             _rotate_from(key_id, keys, so_far, progress, batch)
     if so_far.done:
-        record(
-            Event.SERVER_ENCRYPTION_KEY_ROTATED, actor=actor, subject=get_server().server_id, key=keys.first_id,
+        with change(actor) as tx:
+            tx.record(
+            Change.SERVER_ENCRYPTION_KEY_ROTATED, subject=get_server().server_id, key=keys.first_id,
             secrets=so_far.done, unreadable=len(so_far.unreadable),
         )  # fmt: skip
     return so_far
@@ -132,8 +134,9 @@ def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]
                 so_far.moved += 1
             progress(so_far)
     if so_far.moved:
-        record(
-            Event.SERVER_SECRETS_MOVED, actor=actor, subject=get_server().server_id, secrets=so_far.moved,
+        with change(actor) as tx:
+            tx.record(
+            Change.SERVER_SECRETS_MOVED, subject=get_server().server_id, secrets=so_far.moved,
             failed=len(so_far.failed),
         )  # fmt: skip
     return so_far

@@ -10,7 +10,6 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
@@ -23,8 +22,9 @@ from storage.services.warehouses import (
     validate_warehouse_name,
 )
 from tenancy.actor import Actor, is_instance_admin, require_instance_admin
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 
 
 class WarehouseManaged(Forbidden):
@@ -36,15 +36,17 @@ class WarehouseNotActive(NotFound):
 
 
 @contextmanager
-def changing_warehouse(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
-    """Authorize a change, and lock the row of the warehouse, active or not, in a transaction.
+def changing_warehouse(
+    *, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False
+) -> Iterator[tuple[Warehouse, ChangeTransaction]]:
+    """Authorize a change, and lock the row of the warehouse, active or not; yield it with the change.
 
     Permissions are checked before the lock, as others must not wait for denied requests, and again under it. Raises
     `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
     get_warehouse_for(actor=actor, action=action, warehouse_id=warehouse_id)
-    with write_transaction():
-        yield lock_changeable(actor=actor, warehouse_id=warehouse_id, deletes=deletes)
+    with change(actor) as tx:
+        yield lock_changeable(actor=actor, warehouse_id=warehouse_id, deletes=deletes), tx
 
 
 def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
@@ -63,12 +65,12 @@ def require_not_managed(actor: Actor, warehouse: Warehouse) -> None:
         raise WarehouseManaged(f"Warehouse {warehouse.name} is changed by instance admins only")
 
 
-def save_change(actor: Actor, warehouse: Warehouse, *fields: str, details: dict[str, Any]) -> None:
+def save_change(tx: ChangeTransaction, warehouse: Warehouse, *fields: str, details: dict[str, Any]) -> None:
     """Under the lock of the row, save changed `fields`; the audit log records `details`."""
     warehouse.version += 1
     warehouse.save(update_fields=[*fields, "version", "updated_at"])
-    record(
-        Event.WAREHOUSE_UPDATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
+    tx.record(
+        Change.WAREHOUSE_UPDATED, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
         changed=details,
     )  # fmt: skip
 
@@ -80,33 +82,33 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
     """
     checked = validate_warehouse_name(new_name)
     try:
-        with changing_warehouse(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as warehouse:
+        with changing_warehouse(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as (warehouse, tx):
             if warehouse.status != Warehouse.Status.ACTIVE:
                 raise WarehouseNotActive(f"Warehouse is not active: {warehouse.name}")
-            _set(actor, warehouse, name=checked, name_key=name_key(checked))
+            _set(tx, warehouse, name=checked, name_key=name_key(checked))
     except IntegrityError:
         raise name_taken(checked) from None
     return warehouse
 
 
 def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    with changing_warehouse(actor=actor, action=Can.ACTIVATE, warehouse_id=warehouse_id) as warehouse:
-        _set(actor, warehouse, status=Warehouse.Status.ACTIVE)
+    with changing_warehouse(actor=actor, action=Can.ACTIVATE, warehouse_id=warehouse_id) as (warehouse, tx):
+        _set(tx, warehouse, status=Warehouse.Status.ACTIVE)
     return warehouse
 
 
 def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     """Hide a warehouse from catalog requests; queued tasks are still executed."""
-    with changing_warehouse(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as warehouse:
-        _set(actor, warehouse, status=Warehouse.Status.INACTIVE)
+    with changing_warehouse(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as (warehouse, tx):
+        _set(tx, warehouse, status=Warehouse.Status.INACTIVE)
     return warehouse
 
 
 def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
     """Set the delete profile of later drops."""
     checked = validate_delete_profile(delete_profile)
-    with changing_warehouse(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as warehouse:
-        _set(actor, warehouse, delete_profile=checked)
+    with changing_warehouse(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as (warehouse, tx):
+        _set(tx, warehouse, delete_profile=checked)
     return warehouse
 
 
@@ -115,23 +117,26 @@ def set_format_version_policy(
 ) -> Warehouse:
     """Set the format versions of tables that are created or upgraded later. Default: 2 if allowed, else the highest."""
     versions, checked_default = validate_format_policy(allowed, default)
-    with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
-        _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
+    with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as (
+        warehouse,
+        tx,
+    ):
+        _set(tx, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
     return warehouse
 
 
 def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: bool) -> Warehouse:
-    with changing_warehouse(actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id) as warehouse:
-        _set(actor, warehouse, protected=is_protected)
+    with changing_warehouse(actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id) as (warehouse, tx):
+        _set(tx, warehouse, protected=is_protected)
     return warehouse
 
 
 def set_managed_by(*, actor: Actor, warehouse_id: UUID, managed_by: str) -> Warehouse:
     """Set who manages the warehouse. Raises `InstanceAdminRequired` (403), whatever the grants."""
     require_instance_admin(actor)
-    with write_transaction():
+    with change(actor) as tx:
         warehouse = _lock(warehouse_id)
-        _set(actor, warehouse, managed_by=managed_by)
+        _set(tx, warehouse, managed_by=managed_by)
     return warehouse
 
 
@@ -142,11 +147,11 @@ def _lock(warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
     return warehouse
 
 
-def _set(actor: Actor, warehouse: Warehouse, **changes: Any) -> None:
+def _set(tx: ChangeTransaction, warehouse: Warehouse, **changes: Any) -> None:
     """Under the lock of the row, save what differs; without a difference nothing is written."""
     changed = [field for field, value in changes.items() if getattr(warehouse, field) != value]
     if changed:
         for field in changed:
             setattr(warehouse, field, changes[field])
         details = {field: changes[field] for field in changed if field != "name_key"}
-        save_change(actor, warehouse, *changed, details=details)
+        save_change(tx, warehouse, *changed, details=details)

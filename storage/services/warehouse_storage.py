@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Conflict
 from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential
 from storage.models import Warehouse
@@ -29,6 +28,7 @@ from storage.validation.access import require_enforcement, require_recorded_enfo
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.changes.transaction import ChangeTransaction, change
 
 
 class StorageChange:
@@ -117,20 +117,20 @@ def update_storage_credential(
 def _change(
     actor: Actor, warehouse_id: UUID, document: dict[str, Any] | None, credential: dict[str, Any] | None
 ) -> Warehouse:
-    change = StorageChange(
+    update = StorageChange(
         actor=actor, warehouse_id=warehouse_id, storage_profile=document, storage_credential=credential
     )
     run = FailFastRun()
-    change.run_checks(run)
+    update.run_checks(run)
     run.require_passed()
-    change.run_store_checks(run)
+    update.run_store_checks(run)
     run.require_passed()
-    with storing_credential(change.credential) as secret, write_transaction():
+    with storing_credential(update.credential) as secret, change(actor) as tx:
         lock_locations()
         warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
-        profile = change.profile_for(warehouse)
-        _require_free_location(warehouse, profile, change.credential)
-        _save(actor, warehouse, profile, change, secret)
+        profile = update.profile_for(warehouse)
+        _require_free_location(warehouse, profile, update.credential)
+        _save(tx, warehouse, profile, update, secret)
     return warehouse
 
 
@@ -158,14 +158,14 @@ def validate_storage(
 ) -> list[ValidationCheck]:
     """Validate an update of the storage, or without `storage_profile` of its credential; nothing is changed."""
     report = ReportRun()
-    change = StorageChange(
+    update = StorageChange(
         actor=actor,
         warehouse_id=warehouse_id,
         storage_profile=storage_profile,
         storage_credential=storage_credential,
     )
-    change.run_checks(report)
-    change.run_store_checks(report)
+    update.run_checks(report)
+    update.run_store_checks(report)
     return report.checks()
 
 
@@ -189,16 +189,16 @@ def access_checks(
 
 
 def _save(
-    actor: Actor, warehouse: Warehouse, profile: Profile, change: StorageChange, secret: NewSecret | None
+    tx: ChangeTransaction, warehouse: Warehouse, profile: Profile, update: StorageChange, secret: NewSecret | None
 ) -> None:
     """Save the update. If the store was not probed, an unchanged profile keeps its recorded enforcement."""
-    store_credential(warehouse, change.credential, secret)
+    store_credential(warehouse, update.credential, secret)
     former, new = warehouse.storage_profile, profile.as_json()
     members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))
     warehouse.storage_profile = new
-    if change.enforcement is not None or former != new:
-        warehouse.enforced_signatures = change.enforcement
+    if update.enforcement is not None or former != new:
+        warehouse.enforced_signatures = update.enforcement
     warehouse.location_key = build_location_key(warehouse.storage_profile, warehouse.location)
     details = {"credential_type": warehouse.credential_type, "storage_profile": members}
     fields = ("storage_profile", "location_key", "credential_type", "secret_id", "enforced_signatures")
-    save_change(actor, warehouse, *fields, details=details)
+    save_change(tx, warehouse, *fields, details=details)

@@ -10,7 +10,6 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.db.sql import fetch_one, lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_trimmed_name
@@ -25,11 +24,12 @@ from storage.secrets.stores import NewSecret, delete_secret, new_secret, secret_
 from storage.validation.access import require_enforcement, run_store_checks
 from storage.validation.checks import CheckName, CheckRun, FailFastRun, ReportRun, ValidationCheck
 from tenancy.actor import Actor, require_instance_admin
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Project, Securable, Server
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import no_such_project
@@ -174,8 +174,8 @@ def create_warehouse(
         with create_base_folder(warehouse.storage_profile, warehouse.location):
             draft.run_store_checks(run)
             run.require_passed()
-            with storing_credential(draft.credential) as secret, write_transaction():
-                _insert(actor, draft, secret)
+            with storing_credential(draft.credential) as secret, change(actor) as tx:
+                _insert(tx, draft, secret)
     except IntegrityError:
         if Warehouse.objects.filter(project=project, name_key=warehouse.name_key).exists():
             raise name_taken(warehouse.name) from None
@@ -183,7 +183,7 @@ def create_warehouse(
     return warehouse
 
 
-def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> None:
+def _insert(tx: ChangeTransaction, draft: WarehouseDraft, secret: NewSecret | None) -> None:
     """Insert the row, under a lock on locations; checks are repeated under the lock."""
     warehouse = draft.warehouse
     lock_locations()
@@ -195,9 +195,9 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
     warehouse.save(force_insert=True)
     warehouse_ref = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
     add_securable(*warehouse_ref, parent=ObjectRef(Securable.Type.PROJECT, warehouse.project_id))
-    granted = grant_creator(actor, OWNERSHIP, warehouse_ref)
-    record(
-        Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
+    granted = grant_creator(tx.actor, OWNERSHIP, warehouse_ref)
+    tx.record(
+        Change.WAREHOUSE_CREATED, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
         location=warehouse.location, credential_type=warehouse.credential_type, **granted,
     )  # fmt: skip
 

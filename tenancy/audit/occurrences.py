@@ -229,3 +229,14 @@ def _arguments(request: HttpRequest) -> dict[str, str]:
     match = request.resolver_match
     found = match.kwargs if match is not None else {}
     return {name: truncate_text(str(value), MAX_ARGUMENT_LENGTH) for name, value in found.items()}
+
+
+def record_export(*, actor: Actor, server_id: object, after: int, rows: int) -> None:
+    """Record an export of `rows` audit records by a command, before this returns."""
+    details = {"after": after, "rows": rows}
+    if is_audit_enabled():
+        record = build_record(
+            Event.AUDIT_EXPORTED.value, actor=actor, object_type="server", object_id=server_id, details=details
+        )
+        record.save(force_insert=True)
+    log_event(Event.AUDIT_EXPORTED.value, actor, {"id": str(server_id), "type": "server", **details})

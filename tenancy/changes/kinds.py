@@ -14,13 +14,15 @@ class ChangeKind:
     `audit_event` is the name in the audit trail and in log lines; its part before the dot is the object's type, unless
     the change is recorded for an object of another one. `event_type` is the type of the CloudEvent, Lakekeeper's where
     it has one. The data of the event are the audit details, or with `has_request_data` the request's body, or null.
-    `changes_permissions`: decisions that are cached anywhere are invalidated.
+    `changes_permissions`: decisions that are cached anywhere are invalidated. `revokes_tokens`: so are tokens that were
+    verified.
     """
 
     audit_event: str
     event_type: str
     changes_permissions: bool = False
     has_request_data: bool = False
+    revokes_tokens: bool = False
 
     @cached_property
     def object_type(self) -> str:
@@ -35,15 +37,17 @@ class Change(Enum):
     """Every kind of change that this server records."""
 
     ACCESS_TOKEN_CREATED = ChangeKind("access-token.created", "createAccessToken")
-    ACCESS_TOKEN_ROTATED = ChangeKind("access-token.rotated", "rotateAccessToken")
-    ACCESS_TOKEN_REVOKED = ChangeKind("access-token.revoked", "revokeAccessToken")
+    ACCESS_TOKEN_ROTATED = ChangeKind("access-token.rotated", "rotateAccessToken", revokes_tokens=True)
+    ACCESS_TOKEN_REVOKED = ChangeKind("access-token.revoked", "revokeAccessToken", revokes_tokens=True)
     USER_CREATED = ChangeKind("user.created", "createUser")
     USER_UPDATED = ChangeKind("user.updated", "updateUser")
-    USER_DELETED = ChangeKind("user.deleted", "deleteUser", changes_permissions=True)
-    USER_BLOCKED = ChangeKind("user.blocked", "blockUser")
-    USER_UNBLOCKED = ChangeKind("user.unblocked", "unblockUser")
+    USER_DELETED = ChangeKind("user.deleted", "deleteUser", changes_permissions=True, revokes_tokens=True)
+    USER_BLOCKED = ChangeKind("user.blocked", "blockUser", revokes_tokens=True)
+    USER_UNBLOCKED = ChangeKind("user.unblocked", "unblockUser", revokes_tokens=True)
     SERVICE_ACCOUNT_CREATED = ChangeKind("service-account.created", "createServiceAccount")
-    SERVICE_ACCOUNT_DELETED = ChangeKind("service-account.deleted", "deleteServiceAccount", changes_permissions=True)
+    SERVICE_ACCOUNT_DELETED = ChangeKind(
+        "service-account.deleted", "deleteServiceAccount", changes_permissions=True, revokes_tokens=True
+    )
     ROLE_CREATED = ChangeKind("role.created", "createRole")
     ROLE_UPDATED = ChangeKind("role.updated", "updateRole", changes_permissions=True)
     ROLE_DELETED = ChangeKind("role.deleted", "deleteRole", changes_permissions=True)

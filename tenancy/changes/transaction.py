@@ -21,6 +21,7 @@ from django.db import transaction
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.recording import set_projects
+from tenancy.authn.own_tokens.stored_tokens import revocations
 from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.changes.kinds import Change
 from tenancy.changes.rows import RecordedChange, write_changes
@@ -68,6 +69,8 @@ class ChangeTransaction:
         """As `record`."""
         self._records.append(recorded)
         self._changes_permissions |= recorded.kind.changes_permissions
+        if recorded.kind.revokes_tokens:
+            self.call_afterwards(revocations.bump)
 
     def change_permissions(self) -> None:
         """Invalidate cached decisions, for a change whose kind does not always do so."""

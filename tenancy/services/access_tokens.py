@@ -12,13 +12,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
@@ -32,16 +30,15 @@ from tenancy.actor import (
     narrow_scopes,
     validate_scopes,
 )
-from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.stored_tokens import (
     TokenKind,
     create_token_text,
-    revocation_transaction,
-    revocations,
     token_digest,
     token_prefix,
 )
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.users import (
@@ -126,7 +123,7 @@ def create_token(
     checked_name = require_name(name, "token name")
     if expires_in is not None and expires_at is not None:
         raise BadRequest("expires-at: must not be given together with expires-in-seconds", field="expires-at")
-    with write_transaction():
+    with change(actor) as tx:
         if owner == actor.user_id:
             register_principal(actor=actor)
         _lock_owner(actor, owner)
@@ -136,7 +133,7 @@ def create_token(
         latest = limits.expires_at
         lifetime = _Lifetime(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
         issued = _issue(actor, owner, checked_name, granted, lifetime)
-        record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_details(issued.row))
+        tx.record(Change.ACCESS_TOKEN_CREATED, subject=issued.row.pk, **_details(issued.row))
     return issued
 
 
@@ -152,7 +149,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = DEFAULT
         raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}", field="overlap-seconds")
     owner = get_access_token_for(actor=actor, action=Can.PROVISION_USERS, token_id=token_id).user_id
     _owner(actor, owner)
-    with revocation_transaction():
+    with change(actor) as tx:
         _lock_owner(actor, owner)
         locked = _lock_tokens(actor, token_id)
         limits = _limits(actor, owner, locked)
@@ -172,9 +169,8 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = DEFAULT
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
-        record(
-            Event.ACCESS_TOKEN_ROTATED,
-            actor=actor,
+        tx.record(
+            Change.ACCESS_TOKEN_ROTATED,
             subject=old.pk,
             replaced_by=issued.row.pk,
             **_details(issued.row),
@@ -188,23 +184,22 @@ def revoke_token(*, actor: Actor, token_id: UUID) -> None:
     Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
     """
     owner = get_access_token_for(actor=actor, action=Can.UPDATE_USERS, token_id=token_id).user_id
-    with revocation_transaction():
+    with change(actor) as tx:
         is_new = AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
         if is_new:
-            record(Event.ACCESS_TOKEN_REVOKED, actor=actor, subject=token_id, user=owner)
+            tx.record(Change.ACCESS_TOKEN_REVOKED, subject=token_id, user=owner)
 
 
 def revoke_tokens_of(*, user_id: str) -> int:
     """Revoke all tokens of a user who is deleted in the caller's transaction; return how many were live.
 
-    Releases the name of a service account.
+    Releases the name of a service account. The caller's change must revoke tokens, too (`ChangeKind`).
     """
     at = now()
     found = AccessToken.objects.of_user(user_id).live(at)
     locked = list(_in_order(found).values_list("pk", flat=True))
     live = AccessToken.objects.filter(pk__in=locked).update(revoked_at=at)
     ServiceAccount.objects.filter(user_id=user_id).delete()
-    transaction.on_commit(revocations.bump)
     return live
 
 

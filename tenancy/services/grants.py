@@ -10,15 +10,14 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import limited_lock_wait, write_transaction
+from icekeeper.kernel.db.transactions import limited_lock_wait
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_denial
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import ASSIGNEE, PASS_GRANTS, Can, grant_action, is_privilege
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_grant, enqueue_managed_access
-from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import (
     GrantActionForbidden,
     check_permissions,
@@ -30,6 +29,8 @@ from tenancy.authz.permissions import (
     visibility_checks,
 )
 from tenancy.authz.role_paths import NEVER, expiry_timestamp
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.models.grant import GrantQuerySet
 from tenancy.models.role import RoleMemberQuerySet
@@ -178,7 +179,7 @@ def _apply(actor: Actor, ref: ObjectRef, difference: Difference, missing: Catalo
     is_passed = _require_permission_to_grant(actor, ref, difference, missing)
     # After the permission check: errors of the difference reveal that the object exists.
     _require_valid(ref, difference)
-    with write_transaction():
+    with change(actor) as tx:
         on, projects = _lock(ref, difference, missing)
         _require_grantees_in_project(on, difference.writes, projects)
         if is_passed:
@@ -194,14 +195,12 @@ def _apply(actor: Actor, ref: ObjectRef, difference: Difference, missing: Catalo
                 _require_all_effective(applied, display_name(ref, missing))
             renewed = [each for each in applied.present if _renew(on, each)]
         written = [*applied.granted, *renewed]
-        for event, changes in ((Event.GRANT_REVOKED, applied.revoked), (Event.GRANT_CREATED, written)):
-            for each in changes:
-                _record(event, actor, on, each)
+        for kind, specs in ((Change.GRANT_REVOKED, applied.revoked), (Change.GRANT_CREATED, written)):
+            for each in specs:
+                _record(tx, kind, on, each)
         changed = [*applied.granted, *applied.revoked, *renewed]
         for each in changed:
             enqueue_grant(on.pk, each.privilege, user_id=each.grantee.user_id, role_id=each.grantee.role_id)
-        if changed:
-            bump_permission_epoch()
 
 
 def _require_unique(specs: Sequence[GrantSpec], member: str) -> set[tuple[str, Grantee]]:
@@ -398,14 +397,14 @@ def _rows(on: Securable, change: GrantSpec) -> GrantQuerySet | RoleMemberQuerySe
     return Grant.objects.on(on.pk).granted_to(user_id=user_id, role_id=role_id).filter(privilege=change.privilege)
 
 
-def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> None:
-    grantee, until = change.grantee, change.expires_at
-    record(
-        event,
-        actor=actor,
+def _record(tx: ChangeTransaction, kind: Change, on: Securable, spec: GrantSpec) -> None:
+    grantee, until = spec.grantee, spec.expires_at
+    tx.record(
+        kind,
+        project=project_in(on.path),
         subject=on.object_id,
         object_type=on.type,
-        privilege=change.privilege,
+        privilege=spec.privilege,
         user=grantee.user_id,
         role=None if grantee.role_id is None else str(grantee.role_id),
         until=None if until is None else until.isoformat(),
@@ -424,7 +423,7 @@ def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missin
     """
     require_not_hidden(actor, ref, missing)
     require_permission(actor, Can.SET_MANAGED_ACCESS, *ref)
-    with write_transaction():
+    with change(actor) as tx:
         with limited_lock_wait(grant_lock_timeout()):
             on = lock_row(Securable, "id = %s", [securable_id(*ref)])
         if on is None:
@@ -432,12 +431,11 @@ def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missin
         if on.managed_access == is_managed:
             return
         Securable.objects.filter(pk=on.pk).update(managed_access=is_managed)
-        record(
-            Event.MANAGED_ACCESS_SET,
-            actor=actor,
+        tx.record(
+            Change.MANAGED_ACCESS_SET,
+            project=project_in(on.path),
             subject=on.object_id,
             object_type=on.type,
             managed_access=is_managed,
         )
         enqueue_managed_access(on.pk)
-        bump_permission_epoch()

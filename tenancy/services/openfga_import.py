@@ -9,17 +9,16 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import privilege_names
 from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.openfga.reconciliation import pages_of
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, desired_tuples, role_of, user_of
-from tenancy.authz.permission_epoch import bump_permission_epoch
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.securable import parse_securable_id, project_in
 from tenancy.services.role_members import lock_memberships, require_nestable
@@ -67,7 +66,7 @@ def _import_page(page: Sequence[StoredTuple], result: GrantImport) -> None:
     missing = [each for each in page if each.key not in present]
     if not missing:
         return
-    with write_transaction():
+    with change(INTERNAL) as tx:
         known = _Existing.among(missing)
         added = 0
         for each in missing:
@@ -80,13 +79,11 @@ def _import_page(page: Sequence[StoredTuple], result: GrantImport) -> None:
                 result.expired += 1
                 continue
             try:
-                known.add(each.key, expires_at)
+                known.add(tx, each.key, expires_at)
             except CatalogError as error:
                 result.reject(each.key, error.message)
                 continue
             added += 1
-        if added:
-            bump_permission_epoch()
     result.added += added
 
 
@@ -129,7 +126,7 @@ class _Existing:
             return "a role of another project"
         return "a role in itself" if key.object == f"role:{role_id}" else None
 
-    def add(self, key: TupleKey, expires_at: datetime | None) -> None:
+    def add(self, tx: ChangeTransaction, key: TupleKey, expires_at: datetime | None) -> None:
         """Write a grant or membership. Raises the errors of `require_nestable` for nested roles."""
         user_id, role_id = user_of(key.subject), role_of(key.subject)
         user_id = None if role_id is not None else user_id
@@ -139,8 +136,8 @@ class _Existing:
             require_nestable(on, [role_id])
         if on is not None and key.relation == ASSIGNEE:
             RoleMember.objects.create(role_id=on, user_id=user_id, member_role_id=role_id, expires_at=expires_at)
-            record(
-                Event.ROLE_MEMBERS_ADDED, actor=INTERNAL, subject=on, project=self._project_of(key),
+            tx.record(
+                Change.ROLE_MEMBERS_ADDED, subject=on, project=self._project_of(key),
                 users=[] if user_id is None else [user_id], roles=[] if role_id is None else [role_id],
                 taken_over_from="openfga",
             )  # fmt: skip
@@ -154,17 +151,23 @@ class _Existing:
                 owned_role_id=on if key.relation == OWNERSHIP else None,
                 expires_at=expires_at,
             )
-            self._record(key, user_id, role_id, expires_at)
+            self._record(tx, key, user_id, role_id, expires_at)
         enqueue_grant(key.object, key.relation, user_id=user_id, role_id=role_id)
 
     def _project_of(self, key: TupleKey) -> str | None:
         return project_in(self.objects[key.object].path)
 
-    def _record(self, key: TupleKey, user_id: str | None, role_id: UUID | None, expires_at: datetime | None) -> None:
+    def _record(
+        self,
+        tx: ChangeTransaction,
+        key: TupleKey,
+        user_id: str | None,
+        role_id: UUID | None,
+        expires_at: datetime | None,
+    ) -> None:
         ref = parse_securable_id(key.object)
-        record(
-            Event.GRANT_CREATED,
-            actor=INTERNAL,
+        tx.record(
+            Change.GRANT_CREATED,
             subject=ref.id,
             object_type=ref.type.value,
             project=self._project_of(key),

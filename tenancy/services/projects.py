@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.db import IntegrityError
 from django.db.models import RestrictedError
 
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_trimmed_name
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authn.requests import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
-from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securables
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_server, no_such_project, require_project_id
@@ -58,7 +59,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
     server_id = get_server().server_id
     require_permission(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server_id)
     try:
-        with write_transaction():
+        with change(actor) as tx:
             # Checked first, since the integrity error does not name the constraint.
             if Project.objects.filter(pk=wanted).exists():
                 raise _id_taken(wanted)
@@ -66,7 +67,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
             project.save(force_insert=True)
             add_securable(Securable.Type.PROJECT, wanted, parent=ObjectRef(Securable.Type.SERVER, server_id))
             granted = grant_creator(actor, PROJECT_ADMIN, ObjectRef(Securable.Type.PROJECT, wanted))
-            record(Event.PROJECT_CREATED, actor=actor, subject=wanted, project=wanted, named=checked, **granted)
+            tx.record(Change.PROJECT_CREATED, subject=wanted, project=wanted, named=checked, **granted)
     except IntegrityError:
         if Project.objects.filter(pk=wanted).exists():
             raise _id_taken(wanted) from None
@@ -81,14 +82,14 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
     checked = checked_project_name(new_name, field="new-name")
     _require_on_project(actor, Can.RENAME, project_id)
     try:
-        with write_transaction():
+        with change(actor) as tx:
             project = _lock(project_id)
             former = project.name
             project.name, project.name_key = checked, name_key(checked)
             project.save(update_fields=["name", "name_key"])
             if former != checked:
-                record(
-                    Event.PROJECT_RENAMED, actor=actor, subject=project_id, project=project_id, named=checked,
+                tx.record(
+                    Change.PROJECT_RENAMED, subject=project_id, project=project_id, named=checked,
                     formerly=former,
                 )  # fmt: skip
     except IntegrityError:
@@ -105,7 +106,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
     not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
     _require_on_project(actor, Can.DELETE, project_id)
     try:
-        with write_transaction():
+        with change(actor) as tx:
             # New references to the project wait for this lock.
             project = _lock(project_id)
             rows = Role.objects.filter(project_id=project_id).order_by("pk").select_for_update()
@@ -122,12 +123,11 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
                 delete_grants_of_roles(roles)
                 project.delete()
             remove_securables(deleted)
-            record(
-                Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,
+            tx.record(
+                Change.PROJECT_DELETED, subject=project_id, project=project_id, named=project.name,
                 roles=len(roles), **ended,
             )  # fmt: skip
-            bump_permission_epoch()  # another project may get the same id
-        known_roles.evict(*roles)
+            tx.call_afterwards(partial(known_roles.evict, *roles))
     except (RestrictedError, IntegrityError):
         raise not_empty from None
 

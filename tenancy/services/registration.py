@@ -23,9 +23,10 @@ from tenancy.actor import (
     require_new_user_id,
     require_user_id,
 )
-from tenancy.audit.recording import Event, record
 from tenancy.authn.providers import is_identity_provider
 from tenancy.authn.requests import KnownIds
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import AccessToken, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 
@@ -181,11 +182,13 @@ def put_user(
 def _put_in_transaction(
     profile: UserProfile, by: User.Provenance, if_exists: str, audited_actor: Actor | None
 ) -> tuple[User, bool]:
-    with write_transaction():
+    if audited_actor is None:
+        with write_transaction():
+            return _put_once(profile, by, if_exists)
+    with change(audited_actor) as tx:
         user, is_new = _put_once(profile, by, if_exists)
-        if audited_actor is not None:
-            record(Event.USER_CREATED if is_new else Event.USER_UPDATED, actor=audited_actor, subject=user.pk)
-    return user, is_new
+        tx.record(Change.USER_CREATED if is_new else Change.USER_UPDATED, subject=user.pk)
+        return user, is_new
 
 
 def _put_once(profile: UserProfile, by: User.Provenance, if_exists: str) -> tuple[User, bool]:

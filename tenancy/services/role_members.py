@@ -15,14 +15,14 @@ from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import limited_lock_wait, write_transaction
+from icekeeper.kernel.db.transactions import limited_lock_wait
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_members
-from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.role_paths import read_edges_into, read_edges_out_of
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
@@ -136,7 +136,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     missing = partial(role_not_found, project=project)
     require_visible_roles(actor, project.pk, members.role_ids, missing=missing)
-    with write_transaction():
+    with change(actor) as tx:
         lock_memberships(project)
         # This lock also covers creation and deletion of roles; users have a lock on their own row.
         _require_roles(project, [role_id, *members.role_ids])
@@ -155,8 +155,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         )
         if new_users or new_roles:
             enqueue_members(role_id, user_ids=new_users, role_ids=new_roles)
-            bump_permission_epoch()
-        _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
+        _record(tx, Change.ROLE_MEMBERS_ADDED, project, role_id, Members(new_users, new_roles))
 
 
 def _delete_expired_members(role_id: UUID, members: Members) -> Members:
@@ -179,7 +178,7 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
     whom the caller may not appoint, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
     """
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
-    with write_transaction():
+    with change(actor) as tx:
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
@@ -193,16 +192,15 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
             [each.user_id for each in removed_rows if each.user_id is not None],
             [each.member_role_id for each in removed_rows if each.member_role_id is not None],
         )
-        _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, removed)
+        _record(tx, Change.ROLE_MEMBERS_REMOVED, project, role_id, removed)
         if removed_rows:
             enqueue_members(role_id, user_ids=removed.user_ids, role_ids=removed.role_ids)
-            bump_permission_epoch()
 
 
-def _record(event: Event, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
+def _record(tx: ChangeTransaction, kind: Change, project: Project, role_id: UUID, members: Members) -> None:
     users, roles = members.user_ids, members.role_ids
     if users or roles:
-        record(event, actor=actor, subject=role_id, project=project.pk, users=users, roles=roles)
+        tx.record(kind, subject=role_id, project=project.pk, users=users, roles=roles)
 
 
 def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:

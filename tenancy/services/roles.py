@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -11,19 +12,19 @@ from django.db import IntegrityError
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
-from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
+from icekeeper.kernel.db.transactions import is_foreign_key_violation
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authn.requests import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_role_deletion
-from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.models.securable import ObjectRef
@@ -108,7 +109,7 @@ def create_role(
         source_id=source_id,
     )
     try:
-        with write_transaction():
+        with change(actor) as tx:
             if actor.assumed_role is not None:
                 _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
@@ -117,9 +118,9 @@ def create_role(
             if actor.assumed_role is not None:
                 require_nestable(role_id, [actor.assumed_role])  # the assumed role will own the new one
             granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.ROLE, role_id))
-            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_details(role), **granted)
+            tx.record(Change.ROLE_CREATED, subject=role_id, **_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
-                bump_permission_epoch()  # users whose tokens name it are members from now on
+                tx.change_permissions()  # users whose tokens name it are members from now on
     except Securable.DoesNotExist:
         raise no_such_project(project.pk) from None
     except IntegrityError as error:
@@ -133,8 +134,8 @@ def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, des
     role.name, role.name_key = _checked_name(name), name_key(name)
     role.description = description and require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     try:
-        with write_transaction():
-            return _store(actor, role, "name", "name_key", "description")
+        with change(actor) as tx:
+            return _store(tx, role, "name", "name_key", "description")
     except IntegrityError as error:
         raise _conflict(error, role) from error
 
@@ -150,10 +151,10 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
     require_permission_to_bind_roles(actor, project.pk)
     role.provider_id, role.source_id = provider_id, source_id
     try:
-        with write_transaction():
+        with change(actor) as tx:
             lock_memberships(project)
             require_permission_to_appoint(actor, role_id)
-            return _store(actor, role, "provider_id", "source_id")
+            return _store(tx, role, "provider_id", "source_id")
     except IntegrityError as error:
         raise _conflict(error, role) from error
 
@@ -166,7 +167,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
     `RoleMembershipLockTimeout` (409).
     """
     role = _get_changeable(actor, Can.DELETE, project, role_id)
-    with write_transaction():
+    with change(actor) as tx:
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
@@ -177,9 +178,8 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
             delete_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
-        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **ended)
-        bump_permission_epoch()
-    known_roles.evict(role_id)
+        tx.record(Change.ROLE_DELETED, subject=role_id, **_details(role), **ended)
+        tx.call_afterwards(partial(known_roles.evict, role_id))
 
 
 def _lock_memberships_of(role_id: UUID) -> None:
@@ -197,19 +197,18 @@ def _get_changeable(actor: Actor, action: Can, project: Project, role_id: UUID) 
     return role
 
 
-def _store(actor: Actor, role: Role, *fields: str) -> Role:
+def _store(tx: ChangeTransaction, role: Role, *fields: str) -> Role:
     role.updated_at = now()
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
         raise role_not_found(role.pk, role.project)  # it was deleted in between
     request_context.recheck_permissions()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
-    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_details(stored))
-    bump_permission_epoch()
+    tx.record(Change.ROLE_UPDATED, subject=role.pk, **_details(stored))
     return stored
 
 
-def _details(role: Role) -> dict[str, str]:
+def _details(role: Role) -> dict[str, Any]:
     """Return the audit details of a role."""
     return {"project": role.project_id, "named": role.name, "ident": role.ident}
 

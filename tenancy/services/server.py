@@ -9,16 +9,15 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
 from tenancy import maintenance
 from tenancy.actor import Actor, require_user_id
-from tenancy.audit.recording import Event, record
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.outbox import enqueue_grant
-from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.securables import add_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Grant, Project, Securable, Server, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_server
@@ -74,7 +73,7 @@ def bootstrap(
         raise TermsNotAccepted("The terms of use must be accepted: accept-terms-of-use")
     if Server.objects.filter(bootstrapped_at__isnull=False).exists():
         raise AlreadyBootstrapped("The catalog is bootstrapped already")
-    with write_transaction():
+    with change(actor) as tx:
         at = now()
         if not Server.objects.filter(bootstrapped_at=None).update(bootstrapped_at=at, terms_accepted_at=at):
             raise ConcurrentBootstrap("The catalog has just been bootstrapped by another request")
@@ -87,11 +86,10 @@ def bootstrap(
             if project_id is not None:
                 _grant(actor.user_id, PROJECT_ADMIN, securable_id(Securable.Type.PROJECT, project_id))
         privilege = None if actor.user_id is None else OPERATOR if is_operator else ADMIN
-        record(
-            Event.SERVER_BOOTSTRAPPED, actor=actor, subject=server.server_id, project=project_id, user=actor.user_id,
+        tx.record(
+            Change.SERVER_BOOTSTRAPPED, subject=server.server_id, project=project_id, user=actor.user_id,
             privilege=privilege,
         )  # fmt: skip
-        bump_permission_epoch()
 
 
 def appoint_administrator(
@@ -109,7 +107,7 @@ def appoint_administrator(
     Raises `BadRequest`.
     """
     user_id = require_user_id(user_id)
-    with write_transaction():
+    with change(actor) as tx:
         server = Server.objects.select_for_update().get()
         if is_administrator(server, user_id, is_operator=is_operator):
             return False
@@ -122,11 +120,10 @@ def appoint_administrator(
             email=None if is_known else email,
             user_type=None if is_known else user_type,
         )
-        record(
-            Event.SERVER_ADMINISTRATOR_APPOINTED, actor=actor, subject=server.server_id, user=user_id,
+        tx.record(
+            Change.SERVER_ADMINISTRATOR_APPOINTED, subject=server.server_id, user=user_id,
             privilege=OPERATOR if is_operator else ADMIN,
         )  # fmt: skip
-        bump_permission_epoch()
     return True
 
 
@@ -142,10 +139,10 @@ def is_administrator(server: Server, user_id: str, *, is_operator: bool) -> bool
 def reopen_bootstrap(*, actor: Actor) -> bool:
     """Allow another `bootstrap`; return whether it was closed before. Server id, data and grants stay."""
     server_id = get_server().server_id
-    with write_transaction():
+    with change(actor) as tx:
         reopened = Server.objects.exclude(bootstrapped_at=None).update(bootstrapped_at=None)
         if reopened:
-            record(Event.SERVER_BOOTSTRAP_REOPENED, actor=actor, subject=server_id)
+            tx.record(Change.SERVER_BOOTSTRAP_REOPENED, subject=server_id)
     if reopened:
         logger.warning("bootstrap is open again: its first caller becomes administrator")
     return bool(reopened)
@@ -184,9 +181,9 @@ def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
     It takes effect in this process immediately, in others within `maintenance.KNOWN_SECONDS`.
     """
     server_id = get_server().server_id
-    with write_transaction():
+    with change(actor) as tx:
         changed = bool(Server.objects.exclude(is_read_only=is_on).update(is_read_only=is_on))
         if changed:
-            record(Event.SERVER_MAINTENANCE_SWITCHED, actor=actor, subject=server_id, is_on=is_on)
+            tx.record(Change.SERVER_MAINTENANCE_SWITCHED, subject=server_id, is_on=is_on)
     maintenance.switch.is_on = is_on
     return changed

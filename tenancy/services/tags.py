@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -12,16 +12,17 @@ from django.db.models import QuerySet
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
 from icekeeper.kernel.db.sql import execute, lock_row
-from icekeeper.kernel.db.transactions import is_foreign_key_violation, write_transaction
+from icekeeper.kernel.db.transactions import is_foreign_key_violation
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.permissions import require_permission
 from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project
@@ -101,14 +102,13 @@ def create_tag_definition(
         )
     definition.allowed_values = _with_values([], allowed_values or [])
     try:
-        with write_transaction():
+        with change(actor) as tx:
             definition.save(force_insert=True)
             ref = ObjectRef(Securable.Type.TAG, definition.pk)
             add_securable(*ref, parent=ObjectRef(Securable.Type.PROJECT, project.pk))
             granted = grant_creator(actor, OWNERSHIP, ref)
-            record(
-                Event.TAG_DEFINITION_CREATED,
-                actor=actor,
+            tx.record(
+                Change.TAG_DEFINITION_CREATED,
                 subject=definition.pk,
                 **_details(definition),
                 **granted,
@@ -140,7 +140,7 @@ def update_tag_definition(
     checked_description = _checked_description(description)
     definition = None
     try:
-        with write_transaction():
+        with change(actor) as tx:
             definition = lock_row(TagDefinition, "id = %s AND project_id = %s", [definition_id, project.pk])
             if definition is None:  # it was deleted in between
                 raise tag_id_not_found(definition_id, project)
@@ -160,7 +160,7 @@ def update_tag_definition(
             )
             definition.scope, definition.updated_at = wanted, now()
             definition.save(force_update=True)
-            record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_details(definition))
+            tx.record(Change.TAG_DEFINITION_UPDATED, subject=definition_id, **_details(definition))
     except IntegrityError as error:
         if definition is None:
             raise
@@ -177,7 +177,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
     definition = _get_changeable(actor, Can.DELETE, project, definition_id)
     in_use = TagDefinitionInUse(f"Tag {definition.name!r} is in use: remove it from all objects first")
     try:
-        with write_transaction():
+        with change(actor) as tx:
             # New attachments wait for this lock.
             named = [definition_id, project.pk]
             if lock_row(TagDefinition, "id = %s AND project_id = %s", named, mode="UPDATE") is None:
@@ -187,7 +187,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
             delete_rows(TagDefinition, [definition_id])
             ended = remove_securable(Securable.Type.TAG, definition_id)
             details = {**_details(definition), **ended.as_details()}
-            record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **details)
+            tx.record(Change.TAG_DEFINITION_DELETED, subject=definition_id, **details)
     except IntegrityError:
         raise in_use from None
 
@@ -255,7 +255,7 @@ def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
     return TagNameExists(f"A tag named {definition.name!r} exists already in this project", field="name")
 
 
-def _details(definition: TagDefinition) -> dict[str, str]:
+def _details(definition: TagDefinition) -> dict[str, Any]:
     """Return the audit details of a definition."""
     return {"project": definition.project_id, "named": definition.name}
 

@@ -13,7 +13,6 @@ from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
@@ -25,12 +24,11 @@ from tenancy.actor import (
     require_new_user_id,
     require_user_id,
 )
-from tenancy.audit.recording import Event, record
-from tenancy.authn.own_tokens.stored_tokens import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_user_deletion
-from tenancy.authz.permission_epoch import bump_permission_epoch
 from tenancy.authz.permissions import is_allowed, require_permission
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.projects import server_ref
@@ -95,12 +93,12 @@ def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, use
     else:
         origin = User.Origin.ADMINISTRATOR
         profile = UserProfile(user_id, checked_name(name), checked_email(email), user_type, origin)
-    with write_transaction():
+    with change(actor) as tx:
         user = lock_user(user_id)
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
         write_profile(user, profile, by=User.Provenance.UPDATE_ENDPOINT)
-        record(Event.USER_UPDATED, actor=actor, subject=user_id)
+        tx.record(Change.USER_UPDATED, subject=user_id)
 
 
 def delete_user(*, actor: Actor, user_id: str) -> None:
@@ -111,7 +109,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
     """
     require_permission_on_user(actor, Can.DELETE, user_id)
     at = now()
-    with write_transaction():
+    with change(actor) as tx:
         user = lock_user(user_id)
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
@@ -124,8 +122,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             revoked_tokens = revoke_tokens_of(user_id=user_id)
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))
-        record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=revoked_tokens, **revoked)
-        bump_permission_epoch()
+        tx.record(Change.USER_DELETED, subject=user_id, tokens_revoked=revoked_tokens, **revoked)
     registered_users.evict(user_id)
 
 
@@ -187,13 +184,13 @@ def unblock_user(*, actor: Actor, user_id: str) -> bool:
 def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
     require_user_id(user_id)
     require_permission_on_user(actor, Can.DELETE, user_id)
-    with revocation_transaction():
+    with change(actor) as tx:
         rows = User.objects.filter(pk=user_id)
         changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
         if not changed and not rows.exists():
             raise user_not_found(user_id)
         if changed:
-            record(Event.USER_UNBLOCKED if is_active else Event.USER_BLOCKED, actor=actor, subject=user_id)
+            tx.record(Change.USER_UNBLOCKED if is_active else Change.USER_BLOCKED, subject=user_id)
     return changed
 
 
@@ -208,11 +205,11 @@ def create_local_user(*, actor: Actor, user_id: str) -> bool:
     require_permission_on_server(actor, Can.PROVISION_USERS)
     require_local_user_id(user_id)
     name = user_id.removeprefix(LOCAL_PREFIX)
-    with write_transaction():
+    with change(actor) as tx:
         _, is_new = User.objects.get_or_create(pk=user_id, defaults={"name": name, "password": make_password(None)})
         is_new = is_new or bool(User.objects.exclude(deleted_at=None).filter(pk=user_id).update(deleted_at=None))
         if is_new:
-            record(Event.USER_CREATED, actor=actor, subject=user_id)
+            tx.record(Change.USER_CREATED, subject=user_id)
     return is_new
 
 
@@ -242,7 +239,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
     require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     account_id, at = new_id(), now()
     try:
-        with write_transaction():
+        with change(actor) as tx:
             ServiceAccount.objects.named(checked).exclude(user__deleted_at=None).delete()
             user = User(id=f"{SERVICE_ACCOUNT_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
             user.origin = User.Origin.ADMINISTRATOR
@@ -257,7 +254,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
                 created_at=at,
                 created_by=actor.user_id or actor.name,
             )
-            record(Event.SERVICE_ACCOUNT_CREATED, actor=actor, subject=account.user_id, named=checked)
+            tx.record(Change.SERVICE_ACCOUNT_CREATED, subject=account.user_id, named=checked)
     except IntegrityError:
         raise ServiceAccountExists(f"A service account named {checked!r} already exists", field="name") from None
     return account
@@ -270,7 +267,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     """
     require_permission_on_server(actor, Can.DELETE_USERS)
     user_id = f"{SERVICE_ACCOUNT_PREFIX}{account_id}"
-    with revocation_transaction():
+    with change(actor) as tx:
         lock_user(user_id)  # before any securable, in the lock order of grants
         if not ServiceAccount.objects.existing().filter(pk=account_id).exists():
             raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
@@ -282,5 +279,4 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             enqueue_user_deletion(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             delete_grants_of_user(user_id)
-        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=revoked_tokens, **revoked)
-        bump_permission_epoch()
+        tx.record(Change.SERVICE_ACCOUNT_DELETED, subject=user_id, tokens_revoked=revoked_tokens, **revoked)

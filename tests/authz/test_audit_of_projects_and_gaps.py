@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import delete_old_records, seal_records
-from tenancy.audit.recording import Event, record
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_server
@@ -21,6 +21,7 @@ from tests.authz.conftest import user
 from tests.authz.tree_fixtures import give
 from tests.harness.audit_rows import BOB, audit_settings
 from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.recorded_changes import record
 from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import use_settings
 
@@ -39,10 +40,10 @@ def test_the_trail_of_an_older_project_with_the_same_id_is_the_servers(callers: 
     for name in ("late", "root"):
         callers.user(name)
     create_project(actor=INTERNAL, name="Secret merger", project_id="sales")
-    record(Event.ROLE_CREATED, actor=BOB, subject="old", project="sales", named="merger-with-acme")
+    record(Change.ROLE_CREATED, actor=BOB, subject="old", project="sales", named="merger-with-acme")
     delete_project(actor=INTERNAL, project_id="sales")
     create_project(actor=INTERNAL, name="New", project_id="sales")
-    record(Event.ROLE_CREATED, actor=BOB, subject="new", project="sales", named="staff")
+    record(Change.ROLE_CREATED, actor=BOB, subject="new", project="sales", named="staff")
     seal_records(actor=INTERNAL)
     give("project_admin", ObjectRef(Securable.Type.PROJECT, "sales"), user("late"))
     give("admin", ObjectRef(Securable.Type.SERVER, get_server().server_id), user("root"))
@@ -59,7 +60,7 @@ def test_the_trail_of_an_older_project_with_the_same_id_is_the_servers(callers: 
 def test_an_export_does_not_pass_over_a_gap(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     AuditRecord.objects.all().delete()
     for number in range(4):
-        record(Event.ROLE_CREATED, actor=BOB, subject=number, project=None, named="r")
+        record(Change.ROLE_CREATED, actor=BOB, subject=number, project=None, named="r")
     AuditRecord.objects.exclude(object_id="3").update(at=now() - timedelta(days=3))
     seal_records(actor=INTERNAL)
     use_settings(monkeypatch, audit=audit_settings(retention=86_400))

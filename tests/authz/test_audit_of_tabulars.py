@@ -19,7 +19,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.recording import Event, record
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef
 from tests.authz.conftest import good, user
@@ -28,6 +28,7 @@ from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
 from tests.harness.audit_rows import BOB, rows, the_row
 from tests.harness.named_callers import CallerClient
+from tests.harness.recorded_changes import record
 from tests.harness.statement_counts import counting
 
 pytestmark = pytest.mark.django_db
@@ -84,8 +85,8 @@ def test_grants_and_denials_are_found_by_the_uuid(
 def test_what_has_the_given_id_itself_is_found_with_it(refs: Refs, chief: CallerClient) -> None:
     uuid = str(row_of(refs[T.TABLE]).uuid)
     AuditRecord.objects.all().delete()
-    record(Event.ROLE_CREATED, actor=BOB, subject=uuid, named="r")
-    record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
+    record(Change.ROLE_CREATED, actor=BOB, subject=uuid, named="r")
+    record(Change.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
     assert reported(listed(chief, f"objectId={uuid}")) == [
         ("grant.created", str(refs[T.TABLE][1]), uuid),
         ("role.created", uuid, None),
@@ -96,8 +97,8 @@ def test_pages_continue_after_the_object_is_dropped(refs: Refs, chief: CallerCli
     row = row_of(refs[T.TABLE])
     AuditRecord.objects.all().delete()
     for name in ("old", "new"):
-        record(Event.ROLE_CREATED, actor=BOB, subject=row.uuid, named=name)
-        record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
+        record(Change.ROLE_CREATED, actor=BOB, subject=row.uuid, named=name)
+        record(Change.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
     query, found = f"objectId={row.uuid}&pageSize=1", list[str]()
     token: str | None = ""
     while token is not None:
@@ -144,7 +145,7 @@ def test_nothing_is_learnt_of_other_projects(
     Tabular.objects.filter(pk=there.pk).update(uuid=here.uuid)
     AuditRecord.objects.all().delete()
     for row in (here, there):
-        record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
+        record(Change.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
     give("project_admin", ObjectRef(T.PROJECT, "other"), user("far"))
     default = Project.objects.exclude(pk="other").get().pk
     query = f"objectId={here.uuid}&event=grant.created"
@@ -164,15 +165,15 @@ def test_nothing_is_learnt_of_other_projects(
 def test_rows_of_unknown_objects_have_none(refs: Refs, chief: CallerClient, own_id: str) -> None:
     AuditRecord.objects.all().delete()
     for kind in ("table", "warehouse", "endpoint"):
-        record(Event.GRANT_CREATED, actor=BOB, subject=own_id, object_type=kind)
+        record(Change.GRANT_CREATED, actor=BOB, subject=own_id, object_type=kind)
     assert [row["object-uuid"] for row in listed(chief, "event=grant.created")] == [None] * 3
 
 
 def test_a_page_takes_one_statement_more_and_one_more_to_be_looked_for(refs: Refs, chief: CallerClient) -> None:
     AuditRecord.objects.all().delete()
     for kind in (*KINDS, *KINDS):
-        record(Event.GRANT_CREATED, actor=BOB, subject=refs[kind][1], object_type=kind.value)
-    record(Event.ROLE_CREATED, actor=BOB, subject="r", named="r")
+        record(Change.GRANT_CREATED, actor=BOB, subject=refs[kind][1], object_type=kind.value)
+    record(Change.ROLE_CREATED, actor=BOB, subject="r", named="r")
     counts = []
     listed(chief, "actor=unknown")
     for query in ("event=role.created", "event=grant.created", f"objectId={row_of(refs[T.TABLE]).uuid}"):
@@ -206,7 +207,7 @@ def test_the_uuid_is_looked_for_in_the_index_of_each_warehouse(refs: Refs) -> No
 
 def test_the_export_command_writes_the_id_next_to_the_sealed_rows(refs: Refs) -> None:
     AuditRecord.objects.all().delete()
-    record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
+    record(Change.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
     out = StringIO()
     call_command("export_audit", stdout=out, stderr=StringIO())
     line = json.loads(out.getvalue().splitlines()[-1])

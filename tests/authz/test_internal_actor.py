@@ -18,7 +18,7 @@ ACTS_AS_THE_SERVER = {
     "management/management/": "commands",
     "management/bootstrap/": "the command `bootstrap`: what its file declares",
     "management/table_import/": "the command `register_tables`",
-    "tasks/worker.py": "the worker's periodic jobs",
+    "tasks/workers/worker.py": "tasks and periodic jobs",
     "tenancy/services/openfga_import.py": "the command `copy_grants`",
     "tenancy/audit/collector.py": "records that it lost records, and seals",
 }

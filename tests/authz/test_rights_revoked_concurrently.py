@@ -15,7 +15,6 @@ import pytest
 from django.db import connection, connections
 
 from catalog.models import Tabular
-from catalog.services.tables import rename
 from catalog.services.tables.drop import retire
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import NotFound
@@ -24,6 +23,7 @@ from tenancy.actor import INTERNAL, Actor, Grantee
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.permission_epoch import bump_permission_epoch, permission_epoch
 from tenancy.authz.permissions import ProjectActionForbidden
+from tenancy.changes import transaction as change_transaction
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
@@ -262,7 +262,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
             return alice.post("/transactions/commit", {"table-changes": [change, other]})
         return alice.post("/namespaces/open/tables/b", COMMIT)
 
-    monkeypatch.setattr(rename, "bump_permission_epoch", hold)
+    monkeypatch.setattr(change_transaction, "bump_permission_epoch", hold)
     away = {
         "source": {"namespace": ["open"], "name": "b"},
         "destination": {"namespace": ["closed"], "name": "secret"},

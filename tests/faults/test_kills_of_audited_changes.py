@@ -10,10 +10,11 @@ import pytest
 
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records, verify_chain
-from tenancy.audit.recording import Event, record
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Project
 from tests.faults import kill_fixtures
 from tests.faults.kill_fixtures import kill_at_step_after_step, no_pool
+from tests.harness.recorded_changes import record
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
@@ -52,7 +53,7 @@ def test_sealing(bootstrapped: None) -> None:
 
     def act(step: int) -> Callable[[], Any]:
         for number in range(2):
-            record(Event.ROLE_CREATED, actor=INTERNAL, subject=f"{step}-{number}")
+            record(Change.ROLE_CREATED, actor=INTERNAL, subject=f"{step}-{number}")
 
         def seal() -> Any:
             seal_records(actor=INTERNAL)

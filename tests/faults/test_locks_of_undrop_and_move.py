@@ -26,9 +26,9 @@ from storage.models import Warehouse
 from tasks.models import Task
 from tasks.queue.leases import Lease, LeaseLost, lease_task
 from tenancy.actor import INTERNAL, Grantee
+from tenancy.changes import transaction as change_transaction
 from tenancy.models import Grant, Securable, User
 from tenancy.models.securable import ObjectRef
-from tenancy.services import grants
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA
 from tests.harness.tree_invariants import check_trees
@@ -317,7 +317,7 @@ def test_a_table_that_left_first(
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     assert tree.post("/namespaces/q/tables", {"name": "t", "schema": SCHEMA}).status == 200
     body = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": destination, "name": "u"}}
-    held = hold(rename, "bump_permission_epoch")
+    held = hold(change_transaction, "bump_permission_epoch")
     renamed = in_thread(tree.post, "/tables/rename", body)
     with standing(held, lambda: in_thread(move, api, "a", "z", "a")) as [going]:
         pass
@@ -369,7 +369,7 @@ def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
 
 
 def test_a_grant_before_a_namespace_move_follows_it(api: ApiClient, tree: ApiClient, hold: Any, in_thread: Any) -> None:
-    held = hold(grants, "bump_permission_epoch")
+    held = hold(change_transaction, "bump_permission_epoch")
     granted = in_thread(granting, "a/b")
     with standing(held, lambda: in_thread(move, api, "a", "z", "a")) as [moved]:
         pass

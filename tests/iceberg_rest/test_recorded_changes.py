@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -287,7 +287,7 @@ def test_a_replayed_request_is_not_recorded_again(catalog: ApiClient, changes: C
 @pytest.fixture
 def audited(
     catalog: ApiClient, create_table: CreateTable, changes: Changes
-) -> Iterator[Callable[[dict[str, Any]], dict[str, Any] | None]]:
+) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
     """Commit, and return the details of the audit record without names, None without a record."""
     at = create_table("t")["metadata"]["last-updated-ms"]
     changes.events()
@@ -307,7 +307,7 @@ def audited(
         return details
 
     commit.at = at  # type: ignore[attr-defined]
-    yield commit
+    return commit
 
 
 def test_commits_that_only_add_data_have_no_record(audited: Any) -> None:

@@ -10,9 +10,9 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor
-from tenancy.audit.recording import Event as AuditEvent
-from tenancy.audit.recording import record
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord
+from tests.harness.recorded_changes import record
 from tests.management.warehouse_request_fixtures import use_settings
 
 DAY = 86_400
@@ -20,7 +20,7 @@ BOB = Actor(user_id="oidc~bob")
 
 
 def report(subject: object = "x") -> None:
-    record(AuditEvent.ROLE_CREATED, actor=BOB, subject=subject, named="Zoë ☃ \x00 \u2028")
+    record(Change.ROLE_CREATED, actor=BOB, subject=subject, named="Zoë ☃ \x00 \u2028")
 
 
 def age(days: float, **which: Any) -> None:

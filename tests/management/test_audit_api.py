@@ -17,14 +17,15 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.chain import seal_records
 from tenancy.audit.collector import collector
 from tenancy.audit.occurrences import record_denial
-from tenancy.audit.recording import Event, record
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Project
 from tenancy.selectors import audit_records
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.recorded_changes import record
 from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import refuse, use_settings
 from tests.token_fixtures import TokenClient
@@ -44,7 +45,9 @@ def seven(bootstrapped: None) -> list[str]:
     AuditRecord.objects.all().delete()
     Project.objects.create(id="lab", name="Lab", name_key="lab")
     for number in range(7):
-        record(Event.ROLE_CREATED, actor=BOB, subject=number, project="lab" if number % 2 else None, named=f"r{number}")
+        record(
+            Change.ROLE_CREATED, actor=BOB, subject=number, project="lab" if number % 2 else None, named=f"r{number}"
+        )
         AuditRecord.objects.filter(object_id=str(number)).update(at=T0 + timedelta(hours=number))
     return [str(row.pk) for row in AuditRecord.objects.order_by("at")]
 
@@ -88,7 +91,7 @@ def test_pages_follow_each_other(seven: list[str]) -> None:
         page = api.get(f"?event=role.created&pageSize=3&pageToken={token}").json()
         found += [row["object-id"] for row in page["records"]]
         token, pages = page.get("next-page-token"), pages + 1
-        record(Event.ROLE_CREATED, actor=BOB, subject=f"new {pages}")
+        record(Change.ROLE_CREATED, actor=BOB, subject=f"new {pages}")
     assert (found, pages) == (["6", "5", "4", "3", "2", "1", "0"], 3)
 
 
@@ -268,7 +271,7 @@ def test_an_export_continues_after_the_last_row(seven: list[str], monkeypatch: p
         assert len(rows) <= 3
         found += [row["object-id"] for row in rows]
         after = rows[-1]["position"]
-        record(Event.ROLE_DELETED, actor=BOB, subject="x")
+        record(Change.ROLE_DELETED, actor=BOB, subject="x")
     assert found == ["0", "1", "2", "3", "4", "5", "6"]
     assert [row["object-id"] for row in exported("projectId=lab&to=2026-01-31T04:00:00Z")] == ["1", "3"]
 

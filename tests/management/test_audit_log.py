@@ -16,8 +16,8 @@ from icekeeper.kernel.request_context import end_request
 from storage.models import Warehouse
 from tenancy import maintenance
 from tenancy.actor import INTERNAL, Actor
-from tenancy.audit.recording import Event, record
 from tenancy.authn.own_tokens.stored_tokens import read_token
+from tenancy.changes.kinds import Change
 from tenancy.models import Server
 from tenancy.selectors.projects import get_project
 from tenancy.services import registration
@@ -27,6 +27,7 @@ from tenancy.services.server import appoint_administrator, bootstrap, reopen_boo
 from tenancy.services.users import delete_user, register_user
 from tests.harness.log_lines import LogLines, log_lines
 from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.recorded_changes import record
 from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse
 from tests.token_fixtures import TokenClient, new_token
@@ -366,7 +367,7 @@ def test_the_line_is_written_after_the_commit_only(lines: LogLines) -> None:
     with pytest.raises(IntegrityError):
         _delete_and_fail()
     assert lines.read() == []
-    record(Event.USER_UPDATED, actor=INTERNAL, subject="oidc~bob")
+    record(Change.USER_UPDATED, actor=INTERNAL, subject="oidc~bob")
     assert the_one(lines.read())["message"] == "user.updated"
 
 
@@ -382,7 +383,7 @@ def _delete_and_fail() -> None:
 @pytest.mark.parametrize("name", ['"},{"logger":"icekeeper.audit', "a\\nb", "\u0085x", "\ud800", "\x1b[2J", "\n{}\n"])
 def test_no_log_line_can_be_forged(bootstrapped: None, lines: LogLines, reported: Reported, name: str) -> None:
     """Names may contain any character."""
-    found = reported(lambda: record(Event.PROJECT_CREATED, actor=INTERNAL, subject=name, named=name))
+    found = reported(lambda: record(Change.PROJECT_CREATED, actor=INTERNAL, subject=name, named=name))
     assert the_one(found)["message"] == "project.created"
 
 

@@ -19,8 +19,9 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.audit.occurrences import record_read
-from tenancy.audit.recording import Event, record
+from tenancy.audit.recording import Event
 from tenancy.authn.own_tokens.stored_tokens import read_token
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Project
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
@@ -28,6 +29,7 @@ from tenancy.services.roles import create_role
 from tests.harness.audit_rows import BOB, NOWHERE_ID, REQUEST_ID, audit_settings, deny, rows, the_row
 from tests.harness.log_lines import log_lines
 from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.recorded_changes import record
 from tests.harness.wsgi_client import ApiClient, call
 from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse, use_settings
 from tests.token_fixtures import TokenClient, new_token
@@ -101,7 +103,7 @@ def test_requests_rejected_by_a_rule_write_no_row(bootstrapped: None) -> None:
 def test_rolled_back_changes_write_no_row(db: None) -> None:
     def change() -> None:
         with write_transaction():
-            record(Event.PROJECT_CREATED, actor=INTERNAL, subject="x")
+            record(Change.PROJECT_CREATED, actor=INTERNAL, subject="x")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -183,7 +185,7 @@ def test_grants_are_listed_under_their_object(
     create_table("t")
     table = Tabular.objects.get().pk
     grant = {"privilege": "select", "user": "oidc~carl"}
-    record(Event.GRANT_CREATED, actor=BOB, subject=table, object_type="table", **grant)
+    record(Change.GRANT_CREATED, actor=BOB, subject=table, object_type="table", **grant)
     row = the_row(event="grant.created")
     assert (row.object_type, row.object_id, row.project_id) == ("table", str(table), warehouse.project_id)
     assert row.details == '{"privilege":"select","user":"oidc~carl"}'

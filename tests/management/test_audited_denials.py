@@ -25,14 +25,16 @@ from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
 from tenancy.audit.collector import collector
 from tenancy.audit.occurrences import record_denial
-from tenancy.audit.recording import Event, Outcome, build_record, record
+from tenancy.audit.recording import Outcome, build_record
 from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
 from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import verified_tokens
+from tenancy.changes.kinds import Change
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
 from tests.harness.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
 from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.recorded_changes import record
 from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient, call
 from tests.management.warehouse_request_fixtures import refuse
@@ -290,8 +292,8 @@ def test_an_invalid_row_does_not_block_others(db: None, monkeypatch: pytest.Monk
 
 def test_hostile_texts_are_stored(db: None) -> None:
     deny(Actor(user_id=HOSTILE + "x" * 999), object_id=HOSTILE * 100, reason=HOSTILE * 100, project=HOSTILE * 100)
-    record(Event.ROLE_CREATED, actor=BOB, subject=HOSTILE, named=HOSTILE, huge="x" * 300_000)
-    record(Event.ROLE_UPDATED, actor=BOB, subject=HOSTILE, named=HOSTILE)
+    record(Change.ROLE_CREATED, actor=BOB, subject=HOSTILE, named=HOSTILE, huge="x" * 300_000)
+    record(Change.ROLE_UPDATED, actor=BOB, subject=HOSTILE, named=HOSTILE)
     collector.write_pending()
     denied, created, updated = rows(event="access.denied") + rows(event__startswith="role")
     assert denied.actor.startswith("a\ufffdb?'\"; --")

@@ -11,7 +11,7 @@ from management.management.operator_command import OperatorCommand
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.recording import Event, record
+from tenancy.audit.occurrences import record_export
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import (
     CHUNK,
@@ -47,8 +47,7 @@ class Command(OperatorCommand):
         else:
             count, last = _write_file(Path(options["output"]), after, limit)
         if not maintenance.is_read_only():
-            subject = get_server().server_id
-            record(Event.AUDIT_EXPORTED, actor=INTERNAL, subject=subject, object_type="server", after=after, rows=count)
+            record_export(actor=INTERNAL, server_id=get_server().server_id, after=after, rows=count)
         if last is None:
             self.stderr.write("Nothing to export.")
         else:

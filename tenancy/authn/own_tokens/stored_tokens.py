@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -211,16 +210,6 @@ revocations: Final = SharedEpoch()
 
 A cache of verified tokens stores the epoch that it read before the look-up, and verifies again when it has changed.
 Other servers and commands have another epoch: there, cached results expire after `MAX_REVOCATION_LAG_SECONDS`."""
-
-
-@contextmanager
-def revocation_transaction() -> Iterator[None]:
-    """Transaction that revokes tokens; invalidates cached tokens even if the result of the commit is unknown."""
-    try:
-        with write_transaction():
-            yield
-    finally:
-        revocations.bump()
 
 
 MAX_NOTED_USES: Final = 10_000
