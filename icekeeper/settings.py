@@ -222,6 +222,7 @@ PERIODIC_JOBS = [
         every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
+    Job(name="ended-tasks", run="tasks.queue.cleanup.delete_ended_tasks", every=6 * HOUR, where=Where.ONE_WORKER),
     Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=6 * HOUR, where=Where.ONE_WORKER),
     Job(
         name="old-tokens",

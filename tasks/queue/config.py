@@ -67,11 +67,11 @@ _COMMON: Final = {
 
 @dataclass(frozen=True, slots=True)
 class QueueDefinition:
-    """A queue: `members` are those of its configuration beside the common ones, `former_names` still name it.
+    """A queue: `members` are those of its configuration in addition to the common ones, `former_names` still name it.
 
     `on_cancel` is the path of a function that is called in the transaction that cancels tasks, with
     the actor and the rows.
-    `is_executed`: this version has a program for its tasks. `scope` is what a configuration and a task belong to.
+    `is_executed`: this version executes its tasks. `scope` is what a configuration and a task belong to.
     """
 
     name: str

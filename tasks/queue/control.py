@@ -94,7 +94,7 @@ def retry_tasks(tasks: Sequence[Task]) -> int:
 def lock_tasks(task_ids: Sequence[UUID], *, project_id: str, warehouse_id: UUID = NO_ID) -> list[Task]:
     """Lock tasks of a warehouse, or of a project alone, in the order of their ids.
 
-    Raises `BadRequest` for more than `MAX_TASKS`, and `TaskNotFound` (404) if one is not there.
+    Raises `BadRequest` for more than `MAX_TASKS`, and `TaskNotFound` (404) if one does not exist.
     """
     wanted = sorted(set(task_ids))
     if len(wanted) > MAX_TASKS:

@@ -87,14 +87,14 @@ SELECT due.id FROM unnest(%s::text[], %s::int[]) AS wanted(queue, slots), LATERA
 _DUE_ON_SQLITE: Final = f"""
 SELECT id FROM (
   SELECT t.id, wanted.value AS slots, row_number() OVER (
-      PARTITION BY t.queue ORDER BY t.priority, t.turn, t.warehouse_id <= %s, t.warehouse_id) AS place
+      PARTITION BY t.queue ORDER BY t.priority, t.number, t.warehouse_id <= %s, t.warehouse_id) AS position
     FROM (SELECT id, queue, priority, warehouse_id,
-                 row_number() OVER (PARTITION BY queue, priority, warehouse_id ORDER BY scheduled_for, id) AS turn
+                 row_number() OVER (PARTITION BY queue, priority, warehouse_id ORDER BY scheduled_for, id) AS number
             FROM tasks_task
            WHERE status = 'scheduled' AND scheduled_for <= {{now}} AND payload_version <= {PAYLOAD_VERSION}
              AND queue IN (SELECT key FROM json_each(%s))) AS t
     JOIN json_each(%s) AS wanted ON wanted.key = t.queue)
- WHERE place <= slots"""  # noqa: S608 - constants
+ WHERE position <= slots"""  # noqa: S608 - constants
 
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "postgresql": {
@@ -140,7 +140,7 @@ class LeaseLost(Exception):
 
 
 class StopRequested(Exception):
-    """Somebody stops the attempt; the task is scheduled again."""
+    """An operator stops the attempt; the task is scheduled again."""
 
 
 @dataclass(slots=True)
@@ -246,7 +246,7 @@ def queue_state(queues: Sequence[str]) -> QueueState:
 def claim_tasks(slots: Mapping[str, int], *, after: UUID = NO_ID) -> list[Lease]:
     """Lease due tasks in one statement: of each queue in `slots` at most as many as it has there.
 
-    The warehouses take turns, beginning after `after`.
+    The warehouses alternate, beginning after `after`.
     """
     wanted = {queue: count for queue, count in slots.items() if count > 0}
     if not wanted:

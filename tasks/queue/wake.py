@@ -44,7 +44,7 @@ class Listener(Protocol):
         """Return the descriptor that becomes readable with a wake-up; None while there is no connection."""
 
     def drain(self) -> None:
-        """Forget the wake-ups so far."""
+        """Discard the wake-ups so far."""
 
     def close(self) -> None: ...
 
@@ -167,7 +167,7 @@ def _write_to_pipes() -> None:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nobody reads it
+            if error.errno == errno.ENXIO:  # no process reads it
                 path.unlink(missing_ok=True)
             continue
         try:

@@ -69,7 +69,7 @@ class RecordedChange:
         self.kind, self.at = change.value, now()
         self.is_audited = is_audited and is_audit_enabled()
         self.object_type = self.kind.object_type if object_type is None else object_type
-        self.object_id, self.project_id = str(subject), project or ""
+        self.object_id, self.project_id = truncate_text(str(subject), 255), project or ""
         self.actor, self._details, self._data = actor, details, data
         self._given = (object_type, project)
 
@@ -104,7 +104,7 @@ class RecordedChange:
             "at": self.at,
             "public_id": truncate_text(str(details.get("uuid", self.object_id)), 255),
             "names": json.dumps(list(names)),
-            "project_id": self.project_id,
+            "project_id": truncate_text(self.project_id, 128),
             "warehouse_id": details.get("warehouse"),
             "actor": truncate_text(actor_name(caller), 255),
             "assumed_role": caller.assumed_role,

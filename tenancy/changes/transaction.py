@@ -109,11 +109,15 @@ def change(actor: Actor, idempotency_record: IdempotencyRecord | None = None) ->
     A block within a block is a savepoint: its changes are written by the outer one, if it is not rolled back. Raises
     what `write_transaction` raises and what storing the response raises.
     """
-    outer, tx = _current.get(), ChangeTransaction(actor)
-    token = _current.set(tx)
+    outer, tx = None, ChangeTransaction(actor)
     try:
         with write_transaction():
-            yield tx
+            outer = _current.get()
+            token = _current.set(tx)
+            try:
+                yield tx
+            finally:
+                _current.reset(token)
             if idempotency_record is not None:
                 idempotency_record.store(tx.result)
             if outer is None:
@@ -121,6 +125,5 @@ def change(actor: Actor, idempotency_record: IdempotencyRecord | None = None) ->
         if outer is not None:
             outer._absorb(tx)  # noqa: SLF001
     finally:
-        _current.reset(token)
         if outer is None:
             tx._finish()  # noqa: SLF001

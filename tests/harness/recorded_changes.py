@@ -1,4 +1,4 @@
-"""Records of changes that a test needs without making the changes."""
+"""Records of changes that did not happen."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tenancy.audit.occurrences import record_read
 from tenancy.audit.recording import Event
 from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.changes.kinds import Change
-from tenancy.models import AuditRecord, Project
+from tenancy.models import Project
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
@@ -119,7 +119,7 @@ def test_a_change_whose_audit_row_cannot_be_written_is_rolled_back(
 
     before = rows()
     with monkeypatch.context() as patched:
-        patched.setattr(AuditRecord, "save", fail)
+        patched.setattr("tenancy.changes.transaction.write_changes", fail)
         response = api.post("/project", {"project-name": "p", "project-id": "p"})
     assert response.status == 503
     assert not Project.objects.filter(pk="p").exists()

@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 import pytest
 from django.conf import settings
 from django.db import connection
-from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
@@ -19,6 +18,8 @@ from tenancy.actor import INTERNAL, Actor, Identity
 from tenancy.authn.own_tokens.stored_tokens import TokenKind, read_token, token_digest, token_prefix
 from tenancy.authn.requests import identify
 from tenancy.authz.actions import Can
+from tenancy.changes.kinds import Change
+from tenancy.changes.transaction import change
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of
@@ -313,13 +314,12 @@ def test_tokens_of_a_deleted_user_are_refused(alice: TokenClient, change: dict[s
     assert not works(token)
 
 
-def test_tokens_of_a_user_end_together(
-    alice: TokenClient, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
-) -> None:
+def test_tokens_of_a_user_end_together(alice: TokenClient) -> None:
     tokens = [new_token("local~bob") for _ in range(3)]
     assert all(works(token) for token in tokens)
-    with django_capture_on_commit_callbacks(execute=True):
+    with change(INTERNAL) as tx:
         assert revoke_tokens_of(user_id="local~bob") == 3
+        tx.record(Change.USER_DELETED, subject="local~bob")
     assert not any(works(token) for token in tokens)
     assert works(alice.token)
     assert revoke_tokens_of(user_id="local~bob") == 0
@@ -343,8 +343,8 @@ def test_old_rows_are_deleted(alice: TokenClient, robot: str) -> None:
     long_ago, lately = now() - timedelta(days=91), now() - timedelta(days=89)
     tokens = [created(alice.post("/token", {"name": str(n), "user-id": robot}))["id"] for n in range(5)]
     changes = [{"expires_at": long_ago}, {"revoked_at": long_ago}, {"expires_at": lately}, {"revoked_at": lately}, {}]
-    for token_id, change in zip(tokens, changes, strict=True):
-        AccessToken.objects.filter(pk=token_id).update(**change)
+    for token_id, columns in zip(tokens, changes, strict=True):
+        AccessToken.objects.filter(pk=token_id).update(**columns)
     AccessToken.objects.filter(pk=tokens[0]).update(replaced_by=tokens[4])
     assert delete_old_tokens(actor=INTERNAL, batch=1) == 2
     assert set(AccessToken.objects.filter(user_id=robot).values_list("name", flat=True)) == {"2", "3", "4"}

@@ -82,7 +82,7 @@ def test_a_warehouse_with_many_tasks_does_not_delay_the_others() -> None:
     assert claimed(2) == [first, first]
 
 
-def test_warehouses_take_turns_between_claims() -> None:
+def test_warehouses_alternate_between_claims() -> None:
     for warehouse_id in WAREHOUSES:
         queue(*[new(warehouse_id) for _ in range(3)])
     first, second, third = WAREHOUSES
@@ -125,7 +125,7 @@ def test_an_object_has_one_task_of_a_queue_until_it_has_ended() -> None:
     assert queue(again) == [again.id]
 
 
-def test_the_state_tells_what_is_due() -> None:
+def test_the_state_says_what_is_due() -> None:
     idle = queue_state([PURGE])
     assert (idle.is_due, idle.seconds_until_due, idle.has_expired_leases) == (False, None, False)
     queue(new(scheduled_for=now() + timedelta(seconds=60)), new(queue=Task.Queue.SOFT_DELETION.value))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from catalog.models import IdempotencyRecord, LocationClaim
 from icekeeper.kernel.clock import now
@@ -17,8 +18,10 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from tasks.models import Task
+from tasks.models import Task, TaskQueueConfig
+from tasks.queue.cleanup import delete_ended_tasks
 from tasks.workers.worker import Worker
+from tenancy.actor import INTERNAL
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -151,3 +154,24 @@ def test_old_results_are_deleted(bootstrapped: None) -> None:
         )  # fmt: skip
     Worker(poll_interval=60).run_once()
     assert IdempotencyRecord.objects.count() == 2
+
+
+def test_a_worker_can_be_limited_to_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    command, seen = "management.management.commands.worker", []
+    monkeypatch.setattr(f"{command}.check_databases", lambda: None)
+    monkeypatch.setattr(f"{command}.run_worker", lambda **options: seen.append(options))
+    call_command("worker", "--once", "--queue", "tabular_purge")
+    call_command("worker")
+    assert seen == [{"once": True, "queues": ["tabular_purge"]}, {"once": False, "queues": None}]
+    with pytest.raises(CommandError, match="invalid choice"):
+        call_command("worker", "--once", "--queue", "event_delivery")
+
+
+def test_ended_tasks_are_deleted_after_the_retention_of_their_project(bootstrapped: None) -> None:
+    for project, age, finished in (("p", 91, True), ("p", 89, True), ("q", 3, True), ("q", 300, False)):
+        at = now() - timedelta(days=age)
+        ended = {"status": "success", "finished_at": at} if finished else {}
+        Task.objects.create(queue="tabular_purge", project_id=project, entity_id=new_id(), created_at=at, **ended)
+    TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id="q", config={"retention-period": "P2D"})
+    assert delete_ended_tasks(actor=INTERNAL) == 2
+    assert sorted(Task.objects.values_list("project_id", "status")) == [("p", "success"), ("q", "scheduled")]
