@@ -136,6 +136,20 @@ class Postgres:
             raise
         return self
 
+    def kill(self) -> None:
+        """Send SIGKILL to all its processes, as in a power failure; `resume` starts it again on the same data."""
+        if self._process is not None:
+            process.kill(self._process)
+            self._process = None
+
+    def resume(self) -> None:
+        """Start again on the same port and data after `kill`."""
+        account = _unprivileged_account()
+        copy = self._folder / "programs"
+        original = self.programs.bin
+        home = WHEEL_HOME if original.is_relative_to(WHEEL_HOME) else original.parent
+        self._listen(copy / original.relative_to(home) if copy.exists() else original, account)
+
     def stop(self) -> None:
         """Stop with a fast shutdown (open connections are closed) and delete the data folder. May be called twice."""
         if self._process is not None:
@@ -188,21 +202,24 @@ class Postgres:
             raise PartError(f"initdb of PostgreSQL {self.programs.version} failed: {created.stderr or created.stdout}")
 
     def _serve(self, binaries: Path, account: pwd.struct_passwd | None, attempts: int = 3) -> None:
-        log = self.log_path
         self.port = process.free_port()
+        try:
+            self._listen(binaries, account)
+        except PartError:
+            self.kill()
+            if attempts <= 1 or "Address already in use" not in process.log_end(self.log_path):
+                raise
+            self._serve(binaries, account, attempts - 1)
+
+    def _listen(self, binaries: Path, account: pwd.struct_passwd | None) -> None:
+        log = self.log_path
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._folder,
                    "max_connections": 200, "fsync": "on" if self.fsync else "off", "timezone": "UTC"}  # fmt: skip
         command: list[str | Path] = [binaries / "postgres", "-D", self._folder / "data"]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
         self._process = process.start(command, log=log, cwd=self._folder, env=_environment(), account=_as_user(account))
-        try:
-            process.wait_until_ready(self._responses, self._process, log=log, seconds=30)
-        except PartError:
-            process.kill(self._process)
-            if attempts <= 1 or "Address already in use" not in process.log_end(log):
-                raise
-            self._serve(binaries, account, attempts - 1)
+        process.wait_until_ready(self._responses, self._process, log=log, seconds=60)
 
     def _responses(self) -> bool:
         try:

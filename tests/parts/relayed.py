@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,14 @@ class RelayedServer(ABC):
             self.__exit__()
             raise
         return self
+
+    def restart_after_kill(self, pause: float = 0.0) -> None:
+        """Kill the process and start it again after `pause` seconds, on the same port and data."""
+        assert self._process is not None
+        process.kill(self._process)
+        time.sleep(pause)
+        self._process = process.start(self.command(), log=self.log_path, env=self.environment())
+        process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=self.seconds_to_start)
 
     def __exit__(self, *_: object) -> None:
         """Kill the process: its data need not be kept."""

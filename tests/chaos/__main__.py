@@ -1,0 +1,64 @@
+"""`make chaos MINUTES=n`: random faults of a whole deployment under load, then a comparison of everything.
+
+Two servers, two workers, PostgreSQL and MinIO run as processes. Clients create, change, drop and restore tables while
+parts are killed, stopped or interrupted, one at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.chaos.checks import problems, summary, wait_until_drained
+from tests.chaos.cluster import Cluster
+from tests.chaos.load import Client
+
+CLIENTS = 6
+MAX_PROBLEMS = 20
+
+
+def run(home: Path, *, seconds: float, seed: int) -> list[str]:
+    """Run for `seconds` and return the violations, after printing what was done."""
+    with Cluster(home, seed) as cluster:
+        servers = [server.base_url for server in cluster.servers]
+        clients = [
+            Client(number, servers, cluster.warehouses, cluster.minio.client(), seed) for number in range(CLIENTS)
+        ]
+        until = time.monotonic() + seconds
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            running = [pool.submit(client.run, until) for client in clients]
+            cluster.disturb(until)
+            for each in running:
+                each.result()
+        started = time.monotonic()
+        stuck = wait_until_drained(cluster)
+        print(f"all tasks ended {time.monotonic() - started:.0f} s after the last fault" if stuck is None else stuck)
+        print(summary(cluster, clients))
+        found = [] if stuck is None else [stuck]
+        return found + list(problems(cluster, clients))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0, help="duration of the load (default 2)")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9), help="repeats the choices")
+    parser.add_argument("--home", type=Path, help="folder for logs and data (a temporary one)")
+    options = parser.parse_args()
+    print(f"seed {options.seed}, {options.minutes:g} minutes")
+    with tempfile.TemporaryDirectory(prefix="icekeeper-chaos-") as folder:
+        home = options.home or Path(folder)
+        home.mkdir(parents=True, exist_ok=True)
+        found = run(home, seconds=options.minutes * 60, seed=options.seed)
+    for each in found[:MAX_PROBLEMS]:
+        print(f"PROBLEM: {each}")
+    print(f"{len(found)} problems" if found else "no problem was found")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
