@@ -12,7 +12,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-all test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs lint-words \
+.PHONY: help setup demo run test test-all test-long test-engines chaos lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs lint-words \
 	fmt bench rck parts openapi docs constraints clean python environment
 
 help: ## Show this list
@@ -39,6 +39,9 @@ test-all: parts ## Run all tests, with servers, object stores, OpenFGA, Keycloak
 
 test-long: parts ## Run all tests, including the long random and fault tests
 	@ICEKEEPER_TEST_LONG=1 $(IN) -m scripts.run_tests $(if $(RUNS),--runs "$(RUNS)") $(ARGS)
+
+chaos: parts ## Kill and interrupt all parts of a deployment under load, then compare everything (MINUTES=2, ARGS="--seed 7")
+	@$(IN) -m tests.chaos --minutes $(or $(MINUTES),2) $(ARGS)
 
 test-engines: environment ## Run real engines: Trino with the Open Policy Agent, Flink, Kafka Connect, Sail, iceberg-js
 	@$(IN) -m tests.parts --engines

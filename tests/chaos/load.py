@@ -67,7 +67,7 @@ class Warehouse:
 
 
 class Client:
-    """One sequential client with a namespace of its own in each warehouse. Nobody else changes its tables."""
+    """One sequential client with a namespace of its own in each warehouse. No other client changes its tables."""
 
     def __init__(self, number: int, servers: list[str], warehouses: list[Warehouse], store: Any, seed: int) -> None:
         self.servers, self.warehouses, self.store = servers, warehouses, store
@@ -172,7 +172,7 @@ class Client:
             if warehouse.is_soft and self.random.random() < 0.4:
                 self._undrop(warehouse, table)
         elif status == 404:
-            raise AssertionError(f"table {table} was acknowledged and is not there")
+            raise AssertionError(f"table {table} was acknowledged and does not exist")
 
     def _undrop(self, warehouse: Warehouse, table: Table) -> None:
         path = f"/management/v1/warehouse/{warehouse.id}/deleted-tabulars/undrop"
