@@ -128,6 +128,12 @@ class Worker:
         self.is_stopping = True
         self._interrupt()
 
+    def stop_on_signals(self) -> None:
+        """Stop on SIGTERM and SIGINT, whichever thread the kernel delivers them to."""
+        signal.set_wakeup_fd(self._waker)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.stop)
+
     def run(self) -> None:
         """Execute tasks until `stop` is called; errors do not end the loop."""
         logger.info("worker started", extra={"pid": os.getpid(), "queues": self.slots})
@@ -250,8 +256,7 @@ def run_worker(*, parent: int | None = None, once: bool = False, queues: Sequenc
     """
     slots = {queue: count for queue, count in slots_by_setting().items() if queues is None or queue in queues}
     worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, slots=slots, parent=parent)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, worker.stop)
+    worker.stop_on_signals()
     if once:
         worker.run_once()
         return

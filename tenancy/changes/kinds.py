@@ -96,9 +96,11 @@ class Change(Enum):
     GENERIC_TABLE_EXPIRED = _tabular("generic-table.expired", "expireGenericTable")
     STAGED_LOCATION_RELEASED = ChangeKind("staged-location.released", "releaseStagedLocation")
     PROTECTION_SET = ChangeKind("protection.set", "setProtection")
-    SERVER_BOOTSTRAPPED = ChangeKind("server.bootstrapped", "bootstrapServer")
+    SERVER_BOOTSTRAPPED = ChangeKind("server.bootstrapped", "bootstrapServer", changes_permissions=True)
     SERVER_BOOTSTRAP_REOPENED = ChangeKind("server.bootstrap-reopened", "reopenBootstrap")
-    SERVER_ADMINISTRATOR_APPOINTED = ChangeKind("server.administrator-appointed", "appointAdministrator")
+    SERVER_ADMINISTRATOR_APPOINTED = ChangeKind(
+        "server.administrator-appointed", "appointAdministrator", changes_permissions=True
+    )
     SERVER_MAINTENANCE_SWITCHED = ChangeKind("server.maintenance-switched", "switchMaintenance")
     SERVER_SECRETS_MOVED = ChangeKind("server.secrets-moved", "moveSecrets")
     SERVER_ENCRYPTION_KEY_ROTATED = ChangeKind("server.encryption-key-rotated", "rotateEncryptionKey")

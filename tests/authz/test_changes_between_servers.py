@@ -282,6 +282,6 @@ def test_nothing_is_trusted_where_the_epoch_is_unreadable(lake: Lake, bobs: list
     finally:
         lake.quietly("ALTER TABLE tenancy_away RENAME TO tenancy_rightsversion")
     for server in lake.servers:
-        said = [line["message"] for line in server.log_lines("icekeeper.authz")]
-        assert any(text.startswith("the permission epoch cannot be read") for text in said)
+        said = [line["message"] for line in server.log_lines("icekeeper.jobs")]
+        assert any(text.startswith("job permission-epoch failed") for text in said)
     until_cached(lake, bobs)

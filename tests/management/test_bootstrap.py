@@ -16,11 +16,11 @@ import requests
 from django.conf import settings
 from django.db import connections
 
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor, AuthenticationFailed, Identity, InvalidUserId
 from tenancy.authn import requests as authn_requests
 from tenancy.authn.authenticator import Authenticator, VerifiedToken
+from tenancy.changes.transaction import change
 from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
 from tenancy.services import server as module
 from tenancy.services.projects import create_project
@@ -362,16 +362,16 @@ def bootstrap_in_thread(user_id: str) -> CatalogError | None:
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_the_slower_concurrent_request_gets_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     enters = threading.Event()
-    begin = write_transaction
+    begin = change
 
-    def note() -> Any:
+    def note(actor: Actor) -> Any:
         enters.set()
-        return begin()
+        return begin(actor)
 
     with held_before_its_end(monkeypatch) as (inside, may_continue), ThreadPoolExecutor(2) as pool:
         first = pool.submit(bootstrap_in_thread, "oidc~first")
         assert inside.wait(60)
-        monkeypatch.setattr(module, "write_transaction", note)
+        monkeypatch.setattr(module, "change", note)
         second = pool.submit(bootstrap_in_thread, "oidc~second")
         assert enters.wait(60), "it has read that the catalog is not bootstrapped"
         may_continue.set()
