@@ -26,6 +26,12 @@ _NO_SUCH: Final[dict[str, type[NotFound]]] = {
 }
 
 
+class PurgeRunning(Conflict):
+    """A worker deletes the files of a dropped table."""
+
+    wire_type = "PurgeRunning"
+
+
 class LocationAlreadyTaken(Conflict):
     """Not final: a purge releases the location when it finishes."""
 

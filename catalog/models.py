@@ -213,6 +213,9 @@ class LocationClaimQuerySet(models.QuerySet["LocationClaim"]):
     def of_task(self, task_id: UUID) -> Self:
         return self.filter(task_id=task_id)
 
+    def of_purges(self, warehouse_id: UUID) -> Self:
+        return self.filter(warehouse_id=warehouse_id, task_id__isnull=False)
+
 
 class LocationClaim(models.Model):
     """A location, other than `Tabular.location`, that is reserved for one owner: no other location may overlap it.

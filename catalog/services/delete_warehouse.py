@@ -32,7 +32,8 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
             if Namespace.objects.in_warehouse(warehouse_id).exists():
                 raise WarehouseNotEmpty(f"Warehouse is not empty: {warehouse.name}")
-            if has_tasks(warehouse_id):
+            # A purge that has failed is no task to wait for, but its files are still there.
+            if has_tasks(warehouse_id) or LocationClaim.objects.of_purges(warehouse_id).exists():
                 raise WarehouseHasUnfinishedTasks(
                     f"Files of dropped tables are still to be deleted in {warehouse.name}"
                 )

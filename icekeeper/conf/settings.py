@@ -61,10 +61,8 @@ from icekeeper.conf.values import (
     SigningKeyList,
     StringList,
     UserIdList,
+    WorkerCount,
 )
-
-WorkerCount = Annotated[int, Field(ge=0, le=64)]
-"""Threads of a worker for one queue."""
 
 LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX = "LAKEKEEPER__", "ICEKEEPER__"
 
@@ -239,7 +237,7 @@ class Settings(DatabaseSettings):
         2, description="Threads of a worker that delete the files of dropped tables; 0 leaves them to other workers"
     )
     task_log_cleanup_workers: WorkerCount = Field(
-        2, description="Threads of a worker that delete ended tasks; 0 leaves them to other workers"
+        2, description="Accepted as Lakekeeper's, without effect: a periodic job of one worker deletes ended tasks"
     )
 
     # --- credentials of warehouses ------------------------------------------------------------------------------

@@ -170,6 +170,8 @@ Retention = Annotated[float, BeforeValidator(_retention), Field(ge=0, le=36_500 
 """0 keeps records without limit."""
 ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
 """From one second to one day."""
+WorkerCount = Annotated[int, Field(ge=0, le=64)]
+"""Threads of a worker for one queue."""
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]
 SigningKeyList = Annotated[list[SigningKey], BeforeValidator(read_list), Field(max_length=MAX_FORMER_KEYS)]
 StringList = Annotated[list[str], BeforeValidator(read_list)]

@@ -77,3 +77,12 @@ def require_no_maintenance(consequence: str) -> None:
     maintenance.switch.refresh()
     if maintenance.is_read_only():
         raise CommandError(f"Maintenance mode is read-only: {consequence}")
+
+
+def escape_unprintable(text: str) -> str:
+    """Escape unprintable characters as `\\uXXXX`, so that a terminal shows them and no line breaks."""
+    return "".join(character if character.isprintable() else _escape_code(ord(character)) for character in text)
+
+
+def _escape_code(code: int) -> str:
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004

@@ -54,9 +54,9 @@ def rotate_encryption_key(*, actor: Actor, progress: Callable[[Rotation], None],
     if so_far.done:
         with change(actor) as tx:
             tx.record(
-            Change.SERVER_ENCRYPTION_KEY_ROTATED, subject=get_server().server_id, key=keys.first_id,
-            secrets=so_far.done, unreadable=len(so_far.unreadable),
-        )  # fmt: skip
+                Change.SERVER_ENCRYPTION_KEY_ROTATED, subject=get_server().server_id, key=keys.first_id,
+                secrets=so_far.done, unreadable=len(so_far.unreadable),
+            )  # fmt: skip
     return so_far
 
 
@@ -136,9 +136,9 @@ def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]
     if so_far.moved:
         with change(actor) as tx:
             tx.record(
-            Change.SERVER_SECRETS_MOVED, subject=get_server().server_id, secrets=so_far.moved,
-            failed=len(so_far.failed),
-        )  # fmt: skip
+                Change.SERVER_SECRETS_MOVED, subject=get_server().server_id, secrets=so_far.moved,
+                failed=len(so_far.failed),
+            )  # fmt: skip
     return so_far
 
 

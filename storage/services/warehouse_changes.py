@@ -117,10 +117,8 @@ def set_format_version_policy(
 ) -> Warehouse:
     """Set the format versions of tables that are created or upgraded later. Default: 2 if allowed, else the highest."""
     versions, checked_default = validate_format_policy(allowed, default)
-    with changing_warehouse(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as (
-        warehouse,
-        tx,
-    ):
+    action = Can.SET_FORMAT_VERSION_POLICY
+    with changing_warehouse(actor=actor, action=action, warehouse_id=warehouse_id) as (warehouse, tx):
         _set(tx, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
     return warehouse
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -71,15 +70,13 @@ class QueueDefinition:
 
     `on_cancel` is the path of a function that is called in the transaction that cancels tasks, with
     the actor and the rows.
-    `is_executed`: this version executes its tasks. `scope` is what a configuration and a task belong to.
+    `scope` is what a configuration and a task belong to.
     """
 
     name: str
     scope: Literal["warehouse", "project"] = "warehouse"
     former_names: tuple[str, ...] = ()
-    is_executed: bool = True
     on_cancel: str | None = None
-    max_seconds_since_last_heartbeat: int = 120
     members: Mapping[str, Member] = field(default_factory=dict)
 
 
@@ -92,9 +89,9 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
         QueueDefinition(
             Task.Queue.SOFT_DELETION.value,
             former_names=("tabular_expiration",),
-            on_cancel="catalog.services.tables.undrop.restore_cancelled",
+            on_cancel="catalog.services.tables.undrop.cancel_expirations_and_restore",
         ),
-        QueueDefinition(Task.Queue.TABULAR_PURGE.value, on_cancel="catalog.services.locations.purge.release_cancelled"),
+        QueueDefinition(Task.Queue.TABULAR_PURGE.value, on_cancel="catalog.services.locations.purge.cancel_purges"),
         QueueDefinition(
             Task.Queue.TASK_LOG_CLEANUP.value,
             scope="project",
@@ -105,7 +102,6 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
         ),
         QueueDefinition(
             Task.Queue.EXPIRE_SNAPSHOTS.value,
-            is_executed=False,
             members={
                 "enable-expire-snapshots": _OFF,
                 "max-snapshot-age-ms": Member(432_000_000, _is_int(0, MAX_INT64), "a number of milliseconds"),
@@ -116,7 +112,6 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
         ),
         QueueDefinition(
             Task.Queue.REMOVE_ORPHAN_FILES.value,
-            is_executed=False,
             members={
                 "enable-remove-orphan-files": _OFF,
                 "default-older-than-ms": Member(604_800_000, _is_int(0, MAX_INT64), "a number of milliseconds"),
@@ -152,11 +147,6 @@ def find_queue(name: str, scope: Literal["warehouse", "project"]) -> QueueDefini
         if queue.scope == scope and name in (queue.name, *queue.former_names):
             return queue
     raise QueueNotFound(f"No queue of a {scope} is named {name[:64]!r}")
-
-
-def current_name(name: str) -> str:
-    """Return the name of the queue that has or had this one; unknown names are returned as they are."""
-    return next((queue.name for queue in QUEUES.values() if name in queue.former_names), name)
 
 
 def get_queue_config(queue: QueueDefinition, project_id: str, warehouse_id: UUID = NO_ID) -> QueueConfig:
@@ -223,11 +213,6 @@ def parse_duration(text: Any) -> timedelta | None:
     if found is None or text.endswith(("P", "T")):
         return None
     return timedelta(**{name: float(value) for name, value in found.groupdict().items() if value is not None})
-
-
-def format_duration(seconds: float) -> str:
-    """Return an ISO 8601 duration in seconds, such as PT1.5S."""
-    return f"PT{math.floor(seconds * 1000) / 1000:g}S"
 
 
 def _rows(queue: str, project_id: str, warehouse_id: UUID) -> Any:

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
-from tasks.models import NO_ID, Task
+from tasks.models import Task
 from tasks.queue.config import QUEUES
 from tasks.queue.leases import record_attempts
 from tasks.queue.wake import wake_workers
@@ -32,51 +33,73 @@ class TaskAlreadyActive(Conflict):
     wire_type = "TaskAlreadyActive"
 
 
-def stop_tasks(tasks: Sequence[Task]) -> None:
-    """Ask the workers of running tasks to stop; the tasks are scheduled again. Other tasks are not changed."""
-    Task.objects.filter(pk__in=_ids(tasks), status=Task.Status.RUNNING).update(
-        status=Task.Status.STOPPING, updated_at=Now()
-    )
+def stop_tasks(tasks: Sequence[Task]) -> list[Task]:
+    """Ask the workers of running tasks, which are locked, to stop; return those. They are scheduled again."""
+    running = [task for task in tasks if task.status == Task.Status.RUNNING]
+    Task.objects.filter(pk__in=_ids(running)).update(status=Task.Status.STOPPING, updated_at=Now())
+    return running
 
 
-def cancel_tasks(tasks: Sequence[Task], *, actor: object) -> None:
-    """End tasks that have not ended; a worker that has leased one cannot complete it.
+def cancel_tasks(tasks: Sequence[Task], *, actor: object) -> list[Task]:
+    """End those of the tasks that have not ended, in the caller's transaction; return them.
 
-    What a queue undoes with its tasks (`on_cancel`) is undone in the same transaction.
+    A worker that has leased one cannot complete it. What a queue must undo with its tasks, its `on_cancel` undoes: it
+    locks what it needs before the tasks, in the order in which the work itself does. So `tasks` must not be locked.
     """
-    live = [task for task in tasks if task.finished_at is None]
-    _end_as_cancelled(live)
     by_queue: dict[str, list[Task]] = defaultdict(list)
-    for task in live:
+    for task in tasks:
         by_queue[task.queue].append(task)
-    for queue, cancelled in by_queue.items():
-        definition = QUEUES.get(queue)
-        if definition is not None and definition.on_cancel is not None:
-            import_string(definition.on_cancel)(actor, cancelled)
+    ended: list[Task] = []
+    for queue, some in sorted(by_queue.items()):
+        on_cancel = QUEUES[queue].on_cancel if queue in QUEUES else None
+        ended += lock_and_end(some) if on_cancel is None else import_string(on_cancel)(actor, some)
+    return ended
 
 
 def cancel_tasks_of(queue: str, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> None:
     """End the tasks of these entities in `queue` without undoing anything: the caller changes their objects itself."""
     own = Task.objects.of_entities(queue, warehouse_id, entity_ids)
-    _end_as_cancelled(list(own.order_by("pk").select_for_update()))
+    end_as_cancelled(list(own.order_by("pk").select_for_update()))
 
 
-def run_tasks_at(tasks: Sequence[Task], at: datetime | None) -> None:
-    """Schedule tasks that are scheduled or stopping for `at`, or for now. Other tasks are not changed.
+def lock_and_end(tasks: Sequence[Task]) -> list[Task]:
+    """Lock those of the tasks that have not ended, and end them as cancelled; return them."""
+    live = lock_live(tasks)
+    end_as_cancelled(live)
+    return live
+
+
+def lock_live(tasks: Sequence[Task]) -> list[Task]:
+    """Lock those of the tasks that have not ended, in the order of their ids."""
+    return list(Task.objects.live().filter(pk__in=_ids(tasks)).order_by("pk").select_for_update())
+
+
+def end_as_cancelled(tasks: Sequence[Task]) -> None:
+    """End locked tasks that have not ended."""
+    record_attempts([task for task in tasks if task.status in Task.LEASED], Task.Status.CANCELLED)
+    Task.objects.filter(pk__in=_ids(tasks)).update(
+        status=Task.Status.CANCELLED, leased_until=None, finished_at=Now(), updated_at=Now()
+    )
+
+
+def run_tasks_at(tasks: Sequence[Task], at: datetime | None) -> list[Task]:
+    """Schedule those of the locked tasks that are scheduled or stopping for `at`, or for now; return them.
 
     Raises `BadRequest` for a time more than a year from now.
     """
     moment = now() if at is None else at
     if moment > now() + MAX_DELAY:
         raise BadRequest("scheduled-for: at most 365 days from now")
-    record_attempts([task for task in tasks if task.status == Task.Status.STOPPING], Task.Status.CANCELLED)
-    waiting = Task.objects.filter(pk__in=_ids(tasks), status__in=(Task.Status.SCHEDULED, Task.Status.STOPPING))
-    waiting.update(status=Task.Status.SCHEDULED, leased_until=None, scheduled_for=moment, updated_at=Now())
-    _wake(tasks)
+    waiting = [task for task in tasks if task.status in {Task.Status.SCHEDULED, Task.Status.STOPPING}]
+    record_attempts([task for task in waiting if task.status == Task.Status.STOPPING], Task.Status.CANCELLED)
+    own = Task.objects.filter(pk__in=_ids(waiting))
+    own.update(status=Task.Status.SCHEDULED, leased_until=None, scheduled_for=moment, updated_at=Now())
+    _wake(waiting)
+    return waiting
 
 
-def retry_tasks(tasks: Sequence[Task]) -> int:
-    """Schedule failed tasks again, with as many attempts as new ones; return their number. Others are not changed.
+def retry_tasks(tasks: Sequence[Task]) -> list[Task]:
+    """Schedule those of the locked tasks that failed again, with as many attempts as new ones; return them.
 
     Raises `TaskAlreadyActive` (409) when its object has another task of the queue by now.
     """
@@ -88,30 +111,41 @@ def retry_tasks(tasks: Sequence[Task]) -> int:
         again = {"status": Task.Status.SCHEDULED, "scheduled_for": Now(), "finished_at": None, "updated_at": Now()}
         Task.objects.filter(pk=task.pk).update(**again, forgiven_failures=forgiven)
     _wake(failed)
-    return len(failed)
+    return failed
 
 
-def lock_tasks(task_ids: Sequence[UUID], *, project_id: str, warehouse_id: UUID = NO_ID) -> list[Task]:
-    """Lock tasks of a warehouse, or of a project alone, in the order of their ids.
+def get_tasks(
+    task_ids: Sequence[UUID], *, project_id: str | None = None, warehouse_id: UUID | None = None
+) -> list[Task]:
+    """Return the tasks in the order of their ids, with a project and a warehouse only those in them.
 
-    Raises `BadRequest` for more than `MAX_TASKS`, and `TaskNotFound` (404) if one does not exist.
+    Raises `BadRequest` for more than `MAX_TASKS`, and `TaskNotFound` (404) if one does not exist there.
     """
-    wanted = sorted(set(task_ids))
-    if len(wanted) > MAX_TASKS:
+    return _require_all(task_ids, _in_order(task_ids, project_id, warehouse_id))
+
+
+def lock_tasks(
+    task_ids: Sequence[UUID], *, project_id: str | None = None, warehouse_id: UUID | None = None
+) -> list[Task]:
+    """As `get_tasks`, and lock them."""
+    return _require_all(task_ids, _in_order(task_ids, project_id, warehouse_id).select_for_update())
+
+
+def _in_order(task_ids: Sequence[UUID], project_id: str | None, warehouse_id: UUID | None) -> QuerySet[Task]:
+    if len(set(task_ids)) > MAX_TASKS:
         raise BadRequest(f"task-ids: at most {MAX_TASKS} at once")
-    own = Task.objects.filter(pk__in=wanted, project_id=project_id, warehouse_id=warehouse_id)
-    found = list(own.order_by("pk").select_for_update())
-    missing = set(wanted) - {task.pk for task in found}
+    found = Task.objects.filter(pk__in=task_ids).order_by("pk")
+    if project_id is not None:
+        found = found.filter(project_id=project_id)
+    return found if warehouse_id is None else found.filter(warehouse_id=warehouse_id)
+
+
+def _require_all(task_ids: Sequence[UUID], tasks: QuerySet[Task]) -> list[Task]:
+    found = list(tasks)
+    missing = set(task_ids) - set(_ids(found))
     if missing:
         raise TaskNotFound(f"Task {min(missing)} does not exist")
     return found
-
-
-def _end_as_cancelled(tasks: Sequence[Task]) -> None:
-    record_attempts([task for task in tasks if task.status in Task.LEASED], Task.Status.CANCELLED)
-    Task.objects.filter(pk__in=_ids(tasks)).update(
-        status=Task.Status.CANCELLED, leased_until=None, finished_at=Now(), updated_at=Now()
-    )
 
 
 def _wake(tasks: Sequence[Task]) -> None:

@@ -116,7 +116,13 @@ _DUE: Final = {
 _CLAIM: Final = {
     vendor: _DUE[vendor] + _START.format(tasks="SELECT id FROM due", **words) for vendor, words in _WORDS.items()
 }
-_LEASE_ONE: Final = {vendor: _START.format(tasks="%s", **words) for vendor, words in _WORDS.items()}
+_LEASE_ONE: Final = {
+    vendor: _START.format(
+        tasks=f"SELECT id FROM tasks_task WHERE id = %s AND payload_version <= {PAYLOAD_VERSION}",  # noqa: S608
+        **words,
+    )
+    for vendor, words in _WORDS.items()
+}
 
 _STATE: Final = """
 SELECT coalesce((SELECT is_read_only FROM tenancy_server), {false}),
@@ -261,7 +267,7 @@ def claim_tasks(slots: Mapping[str, int], *, after: UUID = NO_ID) -> list[Lease]
 
 
 def lease_task(task_id: UUID) -> Lease | None:
-    """Lease a task, due or not; None if another worker has it, or it has ended."""
+    """Lease a task, due or not; None if another worker has it, a newer version wrote it, or it has ended."""
     recover_expired_leases(task_id)
     at = _clock()
     row = fetch_one("default", _LEASE_ONE[connection.vendor], [task_id])
@@ -308,6 +314,11 @@ def _end_failed_attempt(task_id: UUID, *, max_pause: float = MAX_BACKOFF_SECONDS
 def has_running_tasks(queue: str, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:
     """Return whether one of the entities has a leased task in `queue`."""
     return Task.objects.of_entities(queue, warehouse_id, entity_ids).running().exists()
+
+
+def has_failed(task_id: UUID) -> bool:
+    """Return whether the task ended without success after its last attempt."""
+    return Task.objects.filter(pk=task_id, status=Task.Status.FAILED).exists()
 
 
 def has_tasks(warehouse_id: UUID) -> bool:

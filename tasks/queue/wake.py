@@ -12,7 +12,6 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -53,19 +52,13 @@ def wake_workers(queue: str) -> None:
     """Wake the workers of `queue` when the caller's transaction commits; one statement on PostgreSQL."""
     if connection.vendor == "postgresql":
         fetch_one("default", f"SELECT {NOTIFY}", [queue])
-    wake_without_statement(queue)
+    else:
+        wake_after_commit()
 
 
-def wake_without_statement(queue: str) -> None:
-    """As `wake_workers`, if a statement of the caller evaluates `NOTIFY`."""
-    if connection.vendor == "sqlite":
-        transaction.on_commit(_write_to_pipes, robust=True)
-    for wake in external_wakers:
-        transaction.on_commit(lambda wake=wake: wake(queue), robust=True)  # type: ignore[misc]
-
-
-external_wakers: list[Callable[[str], None]] = []
-"""Further ways to wake the workers of a queue after a commit. They must return at once and must not raise."""
+def wake_after_commit() -> None:
+    """Wake all workers on SQLite after the caller's transaction. On PostgreSQL a statement of it does (`NOTIFY`)."""
+    transaction.on_commit(_write_to_pipes, robust=True)
 
 
 def open_listener() -> Listener:
@@ -119,12 +112,13 @@ class _NotificationListener:
 def _direct_parameters() -> dict[str, Any]:
     """Return the parameters of a connection that no pooler shares."""
     usual = {"application_name": "icekeeper-wake", "connect_timeout": 5, "keepalives_idle": 30}
+    known = {name: value for name, value in connection.get_connection_params().items() if value is not None}
     direct = settings.ICEKEEPER.pg_database_url_direct
     if direct is not None:
-        return {"conninfo": direct.get_secret_value()} | usual
-    known = connection.get_connection_params()
+        tls = {name: known[name] for name in ("sslmode", "sslrootcert") if name in known}
+        return {"conninfo": direct.get_secret_value()} | tls | usual
     names = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "options")
-    return {name: known[name] for name in names if known.get(name) is not None} | usual
+    return {name: known[name] for name in names if name in known} | usual
 
 
 class _PipeListener:
@@ -171,10 +165,9 @@ def _write_to_pipes() -> None:
                 path.unlink(missing_ok=True)
             continue
         try:
-            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-                os.write(descriptor, b".")
-        except OSError:  # full: the worker has not read earlier wake-ups
-            pass
+            with suppress(BlockingIOError, BrokenPipeError):  # it is full of earlier wake-ups, or its worker has ended
+                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b".")
         finally:
             os.close(descriptor)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -18,7 +18,6 @@ class Where(Enum):
     """The processes that run a job."""
 
     EACH_SERVER_PROCESS = "each server process"
-    EACH_PROCESS = "each server process and each worker"
     ONE_WORKER = "one worker"
     """One worker at a time, of all that use the database: it claims the job's row (`tasks.runtime.claims`)."""
 
@@ -67,17 +66,16 @@ class Job:
 
 def jobs_of_server_processes() -> list[Job]:
     """Return the jobs that apply to a process that serves requests."""
-    return _jobs_in({Where.EACH_SERVER_PROCESS, Where.EACH_PROCESS})
+    return _jobs_in(Where.EACH_SERVER_PROCESS)
 
 
 def jobs_of_workers() -> list[Job]:
     """Return the jobs that apply to a worker process."""
-    return _jobs_in({Where.ONE_WORKER, Where.EACH_PROCESS})
+    return _jobs_in(Where.ONE_WORKER)
 
 
-def _jobs_in(where: Iterable[Where]) -> list[Job]:
-    chosen = set(where)
-    return [job for job in settings.PERIODIC_JOBS if job.where in chosen and job.is_needed()]
+def _jobs_in(where: Where) -> list[Job]:
+    return [job for job in settings.PERIODIC_JOBS if job.where is where and job.is_needed()]
 
 
 def _resolve(path: str) -> Callable[..., Any]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from django.conf import settings
-
 from tasks.models import PeriodicJob
-from tasks.runtime.jobs import Job, Where, jobs_of_server_processes
+from tasks.runtime.jobs import Job, jobs_of_server_processes, jobs_of_workers
 from tasks.runtime.runs import error_type, last_runs
 
 
@@ -34,12 +32,11 @@ def server_process_job_statuses() -> list[JobStatus]:
 def worker_job_statuses() -> list[JobStatus]:
     """Return the jobs of one worker, as the workers recorded them: one statement."""
     rows = {row.name: row for row in PeriodicJob.objects.filter(last_finished_at__isnull=False)}
-    jobs = [job for job in settings.PERIODIC_JOBS if job.where is Where.ONE_WORKER and job.is_needed()]
     return [
         _status(job, row.last_finished_at, row.last_duration, row.last_error)
         if (row := rows.get(job.name))
         else _status(job)
-        for job in jobs
+        for job in jobs_of_workers()
     ]
 
 

@@ -96,6 +96,10 @@ class Change(Enum):
     GENERIC_TABLE_EXPIRED = _tabular("generic-table.expired", "expireGenericTable")
     STAGED_LOCATION_RELEASED = ChangeKind("staged-location.released", "releaseStagedLocation")
     PROTECTION_SET = ChangeKind("protection.set", "setProtection")
+    TASK_RETRIED = ChangeKind("task.retried", "retryTask")
+    TASK_SCHEDULED = ChangeKind("task.scheduled", "scheduleTask")
+    TASK_STOPPED = ChangeKind("task.stopped", "stopTask")
+    TASK_CANCELLED = ChangeKind("task.cancelled", "cancelTask")
     SERVER_BOOTSTRAPPED = ChangeKind("server.bootstrapped", "bootstrapServer", changes_permissions=True)
     SERVER_BOOTSTRAP_REOPENED = ChangeKind("server.bootstrap-reopened", "reopenBootstrap")
     SERVER_ADMINISTRATOR_APPOINTED = ChangeKind(

@@ -82,7 +82,7 @@ NOT_RUN: Final = {
     ("drops.md", "$W/statistics"): IDS + "tests/management/test_warehouse_statistics.py",
     ("drops.md", "location_reservations"): IDS + "tests/management/test_location_reservations_command.py",
     ("tasks.md", "manage.py worker"): "it runs until it is stopped: tests/workers/test_processes.py, test_worker.py",
-    ("tasks.md", "FROM tasks_task"): "it needs a failed task: tests/workers/test_queue.py",
+    ("tasks.md", "manage.py tasks"): "it needs a failed task: tests/management/test_tasks_command.py",
     ("secrets.md", "rotate_encryption_key"): "it needs a key before: tests/storage/test_key_rotation.py",
     ("secrets.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
     ("storage-access.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",

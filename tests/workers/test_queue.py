@@ -9,12 +9,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from pydantic import SecretStr
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id
 from tasks.models import NO_ID, Task, TaskAttempt, TaskQueueConfig
+from tasks.queue import wake
 from tasks.queue.config import (
     QUEUES,
     InvalidQueueConfig,
@@ -28,7 +30,7 @@ from tasks.queue.config import (
 from tasks.queue.control import (
     TaskAlreadyActive,
     TaskNotFound,
-    cancel_tasks,
+    lock_and_end,
     lock_tasks,
     retry_tasks,
     run_tasks_at,
@@ -38,7 +40,7 @@ from tasks.queue.enqueue import NewTask, enqueue
 from tasks.queue.leases import Lease, LeaseLost, StopRequested, claim_tasks, lease_task, queue_state
 from tasks.queue.leases import recover_expired_leases as recover
 from tasks.queue.wake import open_listener, wake_workers
-from tenancy.actor import INTERNAL
+from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -109,6 +111,7 @@ def test_each_queue_has_its_own_limit_and_unknown_work_is_left() -> None:
     slots = {PURGE: 6, Task.Queue.SOFT_DELETION.value: 1, "event_delivery": 3}
     found = [lease.queue for lease in claim_tasks(slots)]
     assert sorted(found) == ["soft_deletion", *["tabular_purge"] * 3]
+    assert lease_task(newer.id) is None
     assert [task.status for task in rows(newer.id)] == ["scheduled"]
 
 
@@ -191,8 +194,8 @@ def test_a_dead_letter_can_be_retried_with_new_attempts() -> None:
         queue=PURGE, project_id="p", warehouse_id=WAREHOUSES[0], config={"max-retries": 0}
     )
     assert lease_of(task.id).fail("no") is None
-    assert retry_tasks(rows(task.id)) == 1
-    assert retry_tasks(rows(task.id)) == 0
+    assert [row.pk for row in retry_tasks(rows(task.id))] == [task.id]
+    assert retry_tasks(rows(task.id)) == []
     TaskQueueConfig.objects.filter(pk=config.pk).update(config={"max-retries": 1})
     assert lease_of(task.id).fail("no") is not None
     assert lease_of(task.id).fail("no") is None
@@ -244,12 +247,13 @@ def test_a_cancelled_task_cannot_be_completed() -> None:
     queue(task, waiting, done)
     lease_of(done.id).finish()
     lease = lease_of(task.id)
-    cancel_tasks(rows(task.id, waiting.id, done.id), actor=INTERNAL)
+    ended = lock_and_end(rows(task.id, waiting.id, done.id))
+    assert {row.pk for row in ended} == {task.id, waiting.id}
     states = {row.pk: row.status for row in rows(task.id, waiting.id, done.id)}
     assert states == {task.id: "cancelled", waiting.id: "cancelled", done.id: "success"}
     with pytest.raises(LeaseLost), transaction.atomic():
         lease.finish()
-    cancel_tasks(rows(task.id), actor=INTERNAL)
+    assert lock_and_end(rows(task.id)) == []
     assert TaskAttempt.objects.filter(status="cancelled").count() == 1, "the other one had not begun"
     assert claim_tasks({PURGE: 5}) == []
 
@@ -300,6 +304,19 @@ def test_a_worker_is_woken_by_the_commit_and_not_by_a_rollback() -> None:
         assert is_woken(5)
     finally:
         listener.close()
+
+
+def test_a_direct_connection_keeps_the_settings_of_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"host": "pooler", "sslmode": "verify-full", "sslrootcert": "/ca.pem", "options": "-c x=1", "user": None}
+    monkeypatch.setattr(connection, "get_connection_params", lambda: known, raising=False)
+    use_settings(monkeypatch, pg_database_url_direct=SecretStr("postgresql://direct/db"))
+    found = wake._direct_parameters()
+    assert (found["conninfo"], found["sslmode"], found["sslrootcert"]) == (
+        "postgresql://direct/db", "verify-full", "/ca.pem",
+    )  # fmt: skip
+    assert not {"host", "options"} & found.keys()
+    use_settings(monkeypatch, pg_database_url_direct=None)
+    assert wake._direct_parameters().items() >= {"host": "pooler", "sslmode": "verify-full"}.items()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, transaction
 
-from catalog.errors import LocationNotEmpty, location_taken
+from catalog.errors import LocationAlreadyTaken, LocationNotEmpty, PurgeRunning, location_taken
 from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.models import LocationClaim
 from catalog.selectors.tables.targets import Target
@@ -30,7 +30,8 @@ from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.profile import allows_non_empty_locations
 from tasks.models import Task
-from tasks.queue.leases import Lease, LeaseLost, lease_task
+from tasks.queue.control import end_as_cancelled, lock_live
+from tasks.queue.leases import Lease, LeaseLost, has_failed, lease_task
 from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0
@@ -63,8 +64,8 @@ def purge(lease: Lease, checkpoint: Callable[[], object]) -> None:
             else:
                 logger.info("files are deleted", extra=_log_fields(lease, location))
     with write_transaction():
-        LocationClaim.objects.of_task(lease.task_id).delete()
         lease.finish()
+        LocationClaim.objects.of_task(lease.task_id).delete()
 
 
 def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
@@ -88,9 +89,19 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
     return warehouse, locations
 
 
-def release_cancelled(actor: Actor, tasks: Sequence[Task]) -> None:
-    """Release the locations that cancelled purges claim (`QueueDefinition.on_cancel`). Their files remain."""
-    LocationClaim.objects.filter(task_id__in=[task.pk for task in tasks]).delete()
+def cancel_purges(actor: Actor, tasks: Sequence[Task]) -> list[Task]:
+    """End purges and release the locations that they claim; their files remain (`QueueDefinition.on_cancel`).
+
+    Returns those that had not ended. Raises `PurgeRunning` (409) for one that a worker executes: it could still delete
+    files of a new table at the location.
+    """
+    live = lock_live(tasks)
+    running = [task for task in live if task.status in Task.LEASED]
+    if running:
+        raise PurgeRunning(f"Task {running[0].pk} is running: stop it first, then cancel it")
+    end_as_cancelled(live)
+    LocationClaim.objects.filter(task_id__in=[task.pk for task in live]).delete()
+    return live
 
 
 def _log_skipped(lease: Lease, location: str, reason: str) -> None:
@@ -129,6 +140,9 @@ def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
         request_context.begin_write()
         for task_id in tasks:
             lease = lease_task(task_id)
+            if lease is None and has_failed(task_id):
+                message = f"Files of a dropped table could not be deleted: an operator must retry task {task_id}"
+                raise LocationAlreadyTaken(f"{message}: {compared}")
             if lease is None:
                 budget.wait_for_the_worker()
             else:

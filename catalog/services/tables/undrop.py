@@ -18,6 +18,7 @@ from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from storage.errors import no_such_warehouse
 from tasks.models import Task
+from tasks.queue.control import lock_and_end
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.permission_epoch import permission_epoch
@@ -68,19 +69,25 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
         raise AlreadyExists("One of the names is already taken") from None
 
 
-def restore_cancelled(actor: Actor, tasks: Sequence[Task]) -> None:
-    """Restore the tabulars whose expirations were cancelled, in the caller's transaction (`QueueDefinition.on_cancel`).
+def cancel_expirations_and_restore(actor: Actor, tasks: Sequence[Task]) -> list[Task]:
+    """End expirations and restore their tabulars, all or none (`QueueDefinition.on_cancel`); return the ended tasks.
 
-    The tasks are locked and have ended: an expiration that runs cannot complete. Raises `AlreadyExists` when a name is
-    taken again.
+    A worker that runs one of them cannot complete it. Raises `AlreadyExists` when a name is taken again.
     """
-    dropped = [row for row in _lock([task.entity_id for task in tasks]) if row.deleted_at is not None]
-    _require_free_names(dropped)
-    by_id = {task.entity_id: task for task in tasks}
+    ended: list[Task] = []
     with change(actor) as tx:
-        for row in dropped:
-            Tabular.objects.filter(pk=row.pk).update(deleted_at=None)
-            _record_undrop(tx, row, project=by_id[row.pk].project_id)
+        for warehouse_id in sorted({task.warehouse_id for task in tasks}):
+            lock_warehouse(warehouse_id)
+            some = [task for task in tasks if task.warehouse_id == warehouse_id]
+            found = _lock(sorted(task.entity_id for task in some))
+            live = {task.entity_id: task for task in lock_and_end(some)}
+            dropped = [row for row in found if row.deleted_at is not None and row.pk in live]
+            _require_free_names(dropped)
+            for row in dropped:
+                Tabular.objects.filter(pk=row.pk).update(deleted_at=None)
+                _record_undrop(tx, row, project=live[row.pk].project_id)
+            ended += live.values()
+    return ended
 
 
 def _record_undrop(tx: ChangeTransaction, row: Tabular, *, project: str) -> None:

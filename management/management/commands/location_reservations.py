@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from catalog.services.tables.staging import StagedLocation, list_staged_locations_for, release_staged_location
 from icekeeper.kernel.json.strict import write_json
 from management.management.cli_lookup import resolve_project, resolve_warehouse
-from management.management.operator_command import OperatorCommand
+from management.management.operator_command import OperatorCommand, escape_unprintable
 from tenancy.actor import INTERNAL
 
 COLUMNS = ("location", "staged-by", "expires-at")
@@ -49,26 +49,30 @@ class Command(OperatorCommand):
         if not is_json:
             self.stdout.write("\t".join(COLUMNS))
         for reservation in reservations:
-            cells = (_escape(reservation.location), _escape(reservation.staged_by), _expiry(reservation))
+            cells = (
+                escape_unprintable(reservation.location),
+                escape_unprintable(reservation.staged_by),
+                _expiry(reservation),
+            )
             self.stdout.write(_json(reservation) if is_json else "\t".join(cells))
 
     def _release(self, warehouse_id: UUID, location: str, *, is_json: bool) -> None:
         released = release_staged_location(actor=INTERNAL, warehouse_id=warehouse_id, location=location)
         if not released:
-            raise CommandError(f"{_escape(location)} is not reserved: nothing was released")
+            raise CommandError(f"{escape_unprintable(location)} is not reserved: nothing was released")
         for reservation in released:
-            cells = (_escape(reservation.location), _escape(reservation.staged_by), _expiry(reservation))
+            cells = (
+                escape_unprintable(reservation.location),
+                escape_unprintable(reservation.staged_by),
+                _expiry(reservation),
+            )
             sentence = "Released {}, reserved by {} until {}.".format(*cells)
             self.stdout.write(_json(reservation) if is_json else sentence)
 
 
-def _escape(text: str) -> str:
-    """Escape unprintable characters, so that a terminal shows them; `_unescape` reverts it."""
-    return "".join(character if character.isprintable() else _escape_code(ord(character)) for character in text)
-
-
-def _escape_code(code: int) -> str:
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
+def _cells(reservation: StagedLocation) -> list[str]:
+    texts = (reservation.location, reservation.staged_by)
+    return [*(escape_unprintable(text) for text in texts), _expiry(reservation)]
 
 
 def _unescape(text: str) -> str:

@@ -46,7 +46,7 @@ class Bench:
         self.functions[f"{name} at stop"] = lambda: self.calls.append((f"{name} at stop", self.clock.now - 1000))
         if fields.pop("has_last_run", False):
             fields["at_stop"] = f"{name} at stop"
-        where = fields.pop("where", Where.EACH_PROCESS)
+        where = fields.pop("where", Where.EACH_SERVER_PROCESS)
         self._jobs.append(Job(name=name, run=name, every=fields.pop("every", 1.0), where=where, **fields))
 
     def scheduler(self) -> Scheduler:
