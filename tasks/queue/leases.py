@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import Row, as_datetime, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import DATABASE_NOW, Row, as_datetime, as_uuid, database_time_in, fetch_all, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.retry import backoff_seconds
 from tasks.models import NO_ID, Task, TaskAttempt
@@ -96,17 +96,9 @@ SELECT id FROM (
     JOIN json_each(%s) AS wanted ON wanted.key = t.queue)
  WHERE position <= slots"""  # noqa: S608 - constants
 
-_WORDS: Final[dict[str, dict[str, str]]] = {
-    "postgresql": {
-        "now": "statement_timestamp()",
-        "lease_end": f"statement_timestamp() + make_interval(secs => {_LIMIT_OF_QUEUE.format(default=LEASE_SECONDS)})",
-    },
-    "sqlite": {
-        # Milliseconds are rounded up: rows of the same millisecond are due.
-        "now": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+0.001 seconds')",
-        "lease_end": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || "
-        f"{_LIMIT_OF_QUEUE.format(default=LEASE_SECONDS)} || ' seconds')",
-    },
+_WORDS: Final = {
+    vendor: {"now": moment, "lease_end": database_time_in(_LIMIT_OF_QUEUE.format(default=LEASE_SECONDS), vendor)}
+    for vendor, moment in DATABASE_NOW.items()
 }
 # A subquery with a limit could be evaluated for each row, and then claim more than that.
 _DUE: Final = {

@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from icekeeper.kernel.db.sql import as_datetime, fetch_all
+from icekeeper.kernel.db.sql import DATABASE_NOW, as_datetime, database_time_in, fetch_all
 from tasks.models import PeriodicJob
 
 LEASE_SECONDS: Final = 120
@@ -28,20 +28,14 @@ UPDATE tasks_periodicjob SET runs = runs + 1, last_started_at = {now}, leased_un
     ORDER BY name {skip_locked})
 RETURNING name, runs, last_started_at
 """
-_DIALECTS: Final = {
-    "postgresql": {
-        "now": "statement_timestamp()",
-        "lease_end": f"statement_timestamp() + interval '{LEASE_SECONDS} seconds'",
-        "skip_locked": "FOR UPDATE SKIP LOCKED",
-    },
-    "sqlite": {
-        # Milliseconds are rounded up: rows of the same millisecond are due.
-        "now": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+0.001 seconds')",
-        "lease_end": f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+{LEASE_SECONDS} seconds')",
-        "skip_locked": "",
-    },
+_CLAIMS: Final = {
+    vendor: _CLAIM.format(
+        now=now,
+        lease_end=database_time_in(str(LEASE_SECONDS), vendor),
+        skip_locked="FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else "",
+    )
+    for vendor, now in DATABASE_NOW.items()
 }
-_CLAIMS: Final = {vendor: _CLAIM.format(**words) for vendor, words in _DIALECTS.items()}
 
 
 class Claim(NamedTuple):

@@ -104,6 +104,21 @@ def batches(items: Sequence[R], size: int) -> Iterator[Sequence[R]]:
         yield items[first : first + size]
 
 
+DATABASE_NOW = {
+    "postgresql": "statement_timestamp()",
+    # Milliseconds are rounded up: a row of the same millisecond is not in the future.
+    "sqlite": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+0.001 seconds')",
+}
+"""The time by the clock of the database, as an expression of a statement with parameters, by vendor."""
+
+
+def database_time_in(seconds: str, vendor: str) -> str:
+    """Return an expression for the time `seconds` from now, an expression itself, by the clock of the database."""
+    if vendor == "postgresql":
+        return f"statement_timestamp() + make_interval(secs => {seconds})"
+    return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || {seconds} || ' seconds')"
+
+
 def as_uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(hex=value)
 
