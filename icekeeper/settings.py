@@ -222,7 +222,13 @@ PERIODIC_JOBS = [
         every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
-    Job(name="ended-tasks", run="tasks.queue.cleanup.delete_ended_tasks", every=6 * HOUR, where=Where.ONE_WORKER),
+    # Each project has a task that deletes its old tasks; this enqueues the first one.
+    Job(
+        name="task-log-cleanups",
+        run="tenancy.services.task_logs.schedule_task_log_cleanups",
+        every=HOUR,
+        where=Where.ONE_WORKER,
+    ),
     Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=6 * HOUR, where=Where.ONE_WORKER),
     Job(
         name="old-tokens",

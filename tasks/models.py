@@ -120,6 +120,7 @@ class Task(models.Model):
                 fields=["leased_until"], condition=models.Q(status__in=("running", "stopping")), name="task_by_lease"
             ),
             models.Index(fields=["warehouse_id", "entity_id"], name="task_of_entity"),
+            models.Index(fields=["warehouse_id", "entity_uuid"], name="task_of_uuid"),
             models.Index(fields=["warehouse_id", "-created_at", "-id"], name="task_in_warehouse"),
             models.Index(fields=["project_id", "-created_at", "-id"], name="task_in_project"),
             models.Index(

@@ -11,6 +11,7 @@ from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, Wareh
 from catalog.models import LocationClaim, Namespace
 from storage.secrets.stores import delete_secret
 from storage.services.warehouse_changes import changing_warehouse
+from tasks.queue.config import delete_queue_configs
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -40,6 +41,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
             LocationClaim.objects.filter(warehouse_id=warehouse_id, staged_by__isnull=False).delete()
             if warehouse.secret_id is not None:
                 delete_secret(warehouse.secret_id)
+            delete_queue_configs(warehouse_id)
             warehouse.delete()
             ended = remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
             tx.record(

@@ -1,48 +1,159 @@
-"""Control of tasks by the operator of the server, each recorded as a change. No permission is checked.
+"""Control of tasks, each recorded as a change.
 
-Raises `BadRequest` for more than a hundred tasks, `TaskNotFound` (404) for one that does not exist: then none is
-changed. Each function returns the tasks that it changed; those in another state stay as they are.
+Each function takes at most a hundred tasks of a scope, and returns those that it changed; tasks in another state stay
+as they are. Raises `BadRequest` for more, `TaskNotFound` (404) for one that does not exist in the scope or is hidden
+from the caller, `Forbidden` for one that the caller may not control: then none is changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
+from catalog.selectors.tasks import find_task_entities
+from catalog.selectors.warehouses import require_on_warehouse
+from icekeeper.kernel import request_context
+from icekeeper.kernel.errors.types import Forbidden
 from tasks.models import NO_ID, Task
 from tasks.queue import control
+from tasks.queue.control import TaskNotFound
 from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import (
+    action_forbidden,
+    check_permissions,
+    deny_as_missing,
+    recheck_before_write,
+    require_permission,
+)
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import ChangeTransaction, change
+from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
 
 
-def retry_tasks(*, actor: Actor, task_ids: Sequence[UUID]) -> list[Task]:
+class TaskScope(Protocol):
+    """The tasks that a call can name. None stands for any project or warehouse."""
+
+    @property
+    def project_id(self) -> str | None: ...
+
+    @property
+    def warehouse_id(self) -> UUID | None: ...
+
+    def require_control(self, actor: Actor, task_ids: Sequence[UUID]) -> None:
+        """Raise `TaskNotFound` or `Forbidden` unless `actor` may control these tasks."""
+
+
+class AllTasks:
+    """All tasks of the server, for its operator alone."""
+
+    project_id: ClassVar[None] = None
+    warehouse_id: ClassVar[None] = None
+
+    def require_control(self, actor: Actor, task_ids: Sequence[UUID]) -> None:
+        if not actor.is_internal:
+            raise Forbidden("Only the operator of the server may control all tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectTasks:
+    """The tasks of a project that belong to no warehouse."""
+
+    project: Project
+    warehouse_id: ClassVar[UUID] = NO_ID
+
+    @property
+    def project_id(self) -> str:
+        return self.project.pk
+
+    def require_control(self, actor: Actor, task_ids: Sequence[UUID]) -> None:
+        require_permission(actor, Can.CONTROL_PROJECT_TASKS, Securable.Type.PROJECT, self.project.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseTasks:
+    """The tasks of a warehouse: all of them with `control_all_tasks`, else those of tabulars with `control_tasks`."""
+
+    warehouse_id: UUID
+    project_id: ClassVar[None] = None
+
+    def require_control(self, actor: Actor, task_ids: Sequence[UUID]) -> None:
+        epoch = permission_epoch.current()
+        controls_all, sees_all = require_on_warehouse(
+            actor, self.warehouse_id, Can.USE, [Can.CONTROL_ALL_TASKS, Can.GET_ALL_TASKS]
+        )
+        warehouse: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, self.warehouse_id)
+        if controls_all:
+            recheck_before_write(actor, [(Can.CONTROL_ALL_TASKS, warehouse)], epoch)
+            return
+        tasks = control.get_tasks(task_ids, warehouse_id=self.warehouse_id)
+        entities = find_task_entities(self.warehouse_id, tasks)
+        checks = [(action, ref) for ref in entities.values() for action in (Can.CONTROL_TASKS, Can.GET_TASKS)]
+        allowed = dict(zip(checks, check_permissions(actor, checks), strict=True))
+        for task in tasks:
+            missing = TaskNotFound(f"Task {task.pk} does not exist")
+            ref = entities.get(task.entity_id)
+            if ref is None:  # a purge of a table that does not exist any more, or a task of the warehouse
+                if not sees_all:
+                    raise deny_as_missing(actor, Can.CONTROL_ALL_TASKS, warehouse, missing)
+                raise action_forbidden(actor, Can.CONTROL_ALL_TASKS, warehouse)
+            if not allowed[Can.CONTROL_TASKS, ref]:
+                if not (sees_all or allowed[Can.GET_TASKS, ref]):
+                    raise deny_as_missing(actor, Can.CONTROL_TASKS, ref, missing)
+                raise action_forbidden(actor, Can.CONTROL_TASKS, ref)
+        recheck_before_write(actor, [(Can.CONTROL_TASKS, ref) for ref in entities.values()], epoch)
+
+
+ALL_TASKS = AllTasks()
+
+
+def retry_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
     """Schedule failed tasks again. Raises `TaskAlreadyActive` (409) if another task has replaced one."""
+    scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_RETRIED, control.retry_tasks(control.lock_tasks(task_ids)))
+        return _record(tx, Change.TASK_RETRIED, control.retry_tasks(_lock(scope, task_ids)))
 
 
-def run_tasks_now(*, actor: Actor, task_ids: Sequence[UUID]) -> list[Task]:
-    """Let tasks that are scheduled for later start at once."""
+def run_tasks_at(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], at: datetime | None) -> list[Task]:
+    """Let tasks that are scheduled or stopping start at a time, or with None at once.
+
+    Raises `BadRequest` for a time more than a year from now.
+    """
+    scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_SCHEDULED, control.run_tasks_at(control.lock_tasks(task_ids), None))
+        return _record(tx, Change.TASK_SCHEDULED, control.run_tasks_at(_lock(scope, task_ids), at))
 
 
-def stop_tasks(*, actor: Actor, task_ids: Sequence[UUID]) -> list[Task]:
+def stop_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
     """Stop running tasks at their next heartbeat; they are scheduled again."""
+    scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_STOPPED, control.stop_tasks(control.lock_tasks(task_ids)))
+        return _record(tx, Change.TASK_STOPPED, control.stop_tasks(_lock(scope, task_ids)))
 
 
-def cancel_tasks(*, actor: Actor, task_ids: Sequence[UUID]) -> list[Task]:
+def cancel_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
     """End tasks that have not ended: the table of a cancelled expiration is restored, the files of a cancelled purge
     stay and its location becomes free.
 
     Raises `PurgeRunning` (409), and `AlreadyExists` (409) if the name of a table to restore is taken.
     """
+    scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_CANCELLED, control.cancel_tasks(control.get_tasks(task_ids), actor=actor))
+        tasks = control.get_tasks(task_ids, project_id=scope.project_id, warehouse_id=scope.warehouse_id)
+        cancelled = control.cancel_tasks(tasks, actor=actor)
+        request_context.recheck_permissions()
+        return _record(tx, Change.TASK_CANCELLED, cancelled)
+
+
+def _lock(scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
+    tasks = control.lock_tasks(task_ids, project_id=scope.project_id, warehouse_id=scope.warehouse_id)
+    request_context.recheck_permissions()
+    return tasks
 
 
 def _record(tx: ChangeTransaction, kind: Change, tasks: list[Task]) -> list[Task]:

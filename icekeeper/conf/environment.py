@@ -23,7 +23,10 @@ from icekeeper.conf.values import shown_address
 
 LEGACY_PREFIX = "ICEBERG_REST__"
 
-OTHER_NAMES = {"metrics_port": "metrics__port"}
+OTHER_NAMES = {
+    "metrics_port": "metrics__port",
+    "task_tabular_expiration_workers": "task_soft_deletion_workers",
+}
 """Alternative names that Lakekeeper accepts, without prefix; the main names take precedence."""
 
 GUARDS = re.compile(

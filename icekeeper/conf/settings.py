@@ -237,7 +237,7 @@ class Settings(DatabaseSettings):
         2, description="Threads of a worker that delete the files of dropped tables; 0 leaves them to other workers"
     )
     task_log_cleanup_workers: WorkerCount = Field(
-        2, description="Accepted as Lakekeeper's, without effect: a periodic job of one worker deletes ended tasks"
+        2, description="Threads of a worker that delete tasks that ended long ago; 0 leaves them to other workers"
     )
 
     # --- credentials of warehouses ------------------------------------------------------------------------------

@@ -169,10 +169,10 @@ def describe(**operations: Operation) -> Callable[[type[V]], type[V]]:
 
 class OperationsByType:
     """The `schema` of a ViewSet with routes for several types of objects: `describe` returns, for a type, the
-    `extend_schema` of each action."""
+    `extend_schema` of each action. `attribute` is that of the view in which each route has its type."""
 
-    def __init__(self, describe: Callable[[Securable.Type], Mapping[str, Operation]]) -> None:
-        self._describe = describe
+    def __init__(self, describe: Callable[[Any], Mapping[str, Operation]], attribute: str = "securable_type") -> None:
+        self._describe, self._attribute = describe, attribute
 
     def __get__(self, view: Any, owner: type) -> OperationsByType | AutoSchema:
         if view is None:
@@ -180,7 +180,7 @@ class OperationsByType:
 
         def action() -> None: ...
 
-        self._describe(view.securable_type)[view.action](action)
+        self._describe(getattr(view, self._attribute))[view.action](action)
         schema: AutoSchema = action.kwargs["schema"]()  # type: ignore[attr-defined]  # set by extend_schema
         schema.view = view
         return schema

@@ -17,6 +17,7 @@ urlpatterns = [
         "tokens",
         "warehouses",
         "warehouse_objects",
+        "tasks",
         "tags",
         "audit",
         "statistics",

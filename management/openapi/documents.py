@@ -45,6 +45,7 @@ APIS: Final = {
             "server": "This server",
             "project": "Groups of warehouses",
             "warehouse": "Storage of tables, and their contents",
+            "tasks": "Work in the background, and the configuration of its queues",
             "user": "Users and service accounts",
             "role": "Groups of users in a project",
             "permission": "Permissions and direct assignments on objects",

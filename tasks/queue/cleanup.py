@@ -1,25 +1,53 @@
-"""Deletion of tasks that ended long ago."""
+"""Deletion of tasks that ended long ago: the queue `task_log_cleanup`, with a task of each project."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from django.db import transaction
+
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
-from tasks.models import NO_ID, Task
-from tasks.queue.config import QUEUES, effective_member, get_queue_config, parse_duration
+from icekeeper.kernel.db.deletion import delete_in_batches
+from tasks.models import NO_ID, Task, TaskQuerySet, TaskQueueConfig
+from tasks.queue.config import QUEUES, effective_duration, get_queue_config
+from tasks.queue.enqueue import NewTask, enqueue
+from tasks.queue.leases import Lease
+
+_QUEUE: Final = QUEUES[Task.Queue.TASK_LOG_CLEANUP.value]
 
 
-def delete_ended_tasks(*, actor: object, batch: int = BATCH) -> int:
-    """Delete tasks and attempts that ended before the `retention-period` of their project; return their number.
+def enqueue_cleanups(project_ids: Sequence[str]) -> None:
+    """Enqueue a cleanup for each of the projects, in the caller's transaction."""
+    enqueue([NewTask(queue=_QUEUE.name, project_id=project_id, entity_type="project") for project_id in project_ids])
 
-    The configuration is that of the queue `task_log_cleanup`. Failed tasks are deleted, too.
+
+def clean_task_log(lease: Lease, checkpoint: Callable[[], object]) -> None:
+    """Delete the tasks of a project that ended before its `retention-period`, failed ones too, with their attempts.
+
+    Then finish, and enqueue the next cleanup after the `cleanup-period`. Raises what `checkpoint` raises.
     """
-    queue = QUEUES[Task.Queue.TASK_LOG_CLEANUP]
-    ended = Task.objects.exclude(finished_at=None)
-    deleted = 0
-    for project_id in ended.order_by("project_id").values_list("project_id", flat=True).distinct():
-        config = get_queue_config(queue, project_id, NO_ID).config
-        retention = parse_duration(effective_member(queue.name, config, "retention-period"))
-        if retention is not None:
-            old = ended.filter(project_id=project_id, finished_at__lt=now() - retention)
-            deleted += delete_in_batches(old, batch=batch)
-    return deleted
+    deleted = delete_ended_tasks(Task.objects.filter(project_id=lease.project_id), lease.project_id, checkpoint)
+    lease.execution_details["deleted-tasks"] = deleted
+    period = effective_duration(_QUEUE, get_queue_config(_QUEUE, lease.project_id), "cleanup-period")
+    with transaction.atomic():
+        lease.finish()
+        following = NewTask(
+            queue=_QUEUE.name, project_id=lease.project_id, entity_type="project", scheduled_for=now() + period
+        )
+        enqueue([following])
+
+
+def delete_ended_tasks(tasks: TaskQuerySet, project_id: str, checkpoint: Callable[[], object]) -> int:
+    """Delete those of `tasks` that ended before the `retention-period` of the project; return their number."""
+    retention = effective_duration(_QUEUE, get_queue_config(_QUEUE, project_id), "retention-period")
+    return delete_in_batches(tasks.filter(finished_at__lt=now() - retention), checkpoint=checkpoint)
+
+
+def delete_project_tasks(project_id: str) -> None:
+    """Delete the tasks and configurations of a project without warehouses, in the caller's transaction.
+
+    A later project can have the same id. Tasks of its former warehouses remain until their retention ends.
+    """
+    Task.objects.filter(project_id=project_id, warehouse_id=NO_ID).delete()
+    TaskQueueConfig.objects.filter(project_id=project_id).delete()

@@ -18,7 +18,6 @@ DEFAULT_MAX_RETRIES: Final = 30
 MAX_RETRIES: Final = 10_000
 MAX_HEARTBEAT_SECONDS: Final = 86_400
 MIN_HEARTBEAT_SECONDS: Final = 10
-DAY: Final = timedelta(days=1)
 MAX_DURATION: Final = timedelta(days=36_500)
 MAX_INT64: Final = 2**63 - 1
 
@@ -31,36 +30,59 @@ class QueueNotFound(NotFound):
     wire_type = "QueueNotFound"
 
 
-Check = Callable[[Any], bool]
-
-
-def _is_int(low: int, high: int) -> Check:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_duration(least: timedelta) -> Check:
-    def check(value: Any) -> bool:
-        found = parse_duration(value)
-        return found is not None and least <= found <= MAX_DURATION
-
-    return check
-
-
 class Member(NamedTuple):
-    """A member of a queue's configuration: its default, whether a value is valid, and what is valid in words."""
+    """A member of a configuration: its default, whether a value is valid, and what is valid in words and in JSON."""
 
     default: Any
-    is_valid: Check
+    is_valid: Callable[[Any], bool]
     allowed: str
+    json_type: Literal["integer", "boolean", "string"]
 
 
-_COMMON: Final = {
-    "max-retries": Member(DEFAULT_MAX_RETRIES, _is_int(0, MAX_RETRIES), f"a whole number from 0 to {MAX_RETRIES}"),
-    "max-age": Member(None, _is_duration(timedelta(minutes=1)), "an ISO 8601 duration of at least PT1M"),
+def _integer(default: int, low: int, high: int, unit: str = "a whole number") -> Member:
+    def is_valid(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+    limits = f" from {low}" if high == MAX_INT64 else f" from {low} to {high}"
+    return Member(default, is_valid, f"{unit}{limits}", "integer")
+
+
+def _flag() -> Member:
+    return Member(
+        default=False,
+        is_valid=lambda value: isinstance(value, bool),
+        allowed="true or false",
+        json_type="boolean",
+    )
+
+
+def _duration(default: str | None, least: str) -> Member:
+    minimum = parse_duration(least)
+
+    def is_valid(value: Any) -> bool:
+        found = parse_duration(value)
+        return found is not None and minimum is not None and minimum <= found <= MAX_DURATION
+
+    return Member(default, is_valid, f"an ISO 8601 duration of at least {least}", "string")
+
+
+_DURATION_FORM = re.compile(
+    r"P(?:(?P<weeks>\d{1,6})W)?(?:(?P<days>\d{1,6})D)?"
+    r"(?:T(?:(?P<hours>\d{1,8})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,10}(?:\.\d{1,6})?)S)?)?"
+)
+
+
+def parse_duration(text: Any) -> timedelta | None:
+    """Parse an ISO 8601 duration without years and months; None for anything else."""
+    found = _DURATION_FORM.fullmatch(text) if isinstance(text, str) else None
+    if found is None or text.endswith(("P", "T")):
+        return None
+    return timedelta(**{name: float(value) for name, value in found.groupdict().items() if value is not None})
+
+
+COMMON_MEMBERS: Final = {
+    "max-retries": _integer(DEFAULT_MAX_RETRIES, 0, MAX_RETRIES),
+    "max-age": _duration(None, "PT1M"),
 }
 
 
@@ -79,9 +101,10 @@ class QueueDefinition:
     on_cancel: str | None = None
     members: Mapping[str, Member] = field(default_factory=dict)
 
+    @property
+    def all_members(self) -> dict[str, Member]:
+        return {**COMMON_MEMBERS, **self.members}
 
-_OFF: Final = Member(default=False, is_valid=_is_bool, allowed="true or false")
-_DAYS: Final = "an ISO 8601 duration of at least P1D"
 
 QUEUES: Final[dict[str, QueueDefinition]] = {
     queue.name: queue
@@ -95,33 +118,28 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
         QueueDefinition(
             Task.Queue.TASK_LOG_CLEANUP.value,
             scope="project",
-            members={
-                "cleanup-period": Member("P1D", _is_duration(DAY), _DAYS),
-                "retention-period": Member("P90D", _is_duration(DAY), _DAYS),
-            },
+            members={"cleanup-period": _duration("P1D", "P1D"), "retention-period": _duration("P90D", "P1D")},
         ),
         QueueDefinition(
             Task.Queue.EXPIRE_SNAPSHOTS.value,
             members={
-                "enable-expire-snapshots": _OFF,
-                "max-snapshot-age-ms": Member(432_000_000, _is_int(0, MAX_INT64), "a number of milliseconds"),
-                "min-snapshots-to-keep": Member(1, _is_int(1, MAX_INT64), "a whole number from 1"),
-                "min-snapshots-to-expire": Member(20, _is_int(1, MAX_INT64), "a whole number from 1"),
-                "max-ref-age-ms": Member(MAX_INT64, _is_int(0, MAX_INT64), "a number of milliseconds"),
+                "enable-expire-snapshots": _flag(),
+                "max-snapshot-age-ms": _integer(432_000_000, 0, MAX_INT64, "a number of milliseconds"),
+                "min-snapshots-to-keep": _integer(1, 1, MAX_INT64),
+                "min-snapshots-to-expire": _integer(20, 1, MAX_INT64),
+                "max-ref-age-ms": _integer(MAX_INT64, 0, MAX_INT64, "a number of milliseconds"),
             },
         ),
         QueueDefinition(
             Task.Queue.REMOVE_ORPHAN_FILES.value,
             members={
-                "enable-remove-orphan-files": _OFF,
-                "default-older-than-ms": Member(604_800_000, _is_int(0, MAX_INT64), "a number of milliseconds"),
-                "disable-min-older-than-check": _OFF,
-                "target-reclaim-bytes": Member(1 << 30, _is_int(0, MAX_INT64), "a number of bytes"),
-                "maximum-interval-seconds": Member(
-                    7_776_000, _is_int(86_400, MAX_INT64), "a number of seconds from 86400"
-                ),
-                "max-run-time-seconds": Member(3600, _is_int(60, MAX_INT64), "a number of seconds from 60"),
-                "dry-run": _OFF,
+                "enable-remove-orphan-files": _flag(),
+                "default-older-than-ms": _integer(604_800_000, 0, MAX_INT64, "a number of milliseconds"),
+                "disable-min-older-than-check": _flag(),
+                "target-reclaim-bytes": _integer(1 << 30, 0, MAX_INT64, "a number of bytes"),
+                "maximum-interval-seconds": _integer(7_776_000, 86_400, MAX_INT64, "a number of seconds"),
+                "max-run-time-seconds": _integer(3600, 60, MAX_INT64, "a number of seconds"),
+                "dry-run": _flag(),
             },
         ),
     )
@@ -141,11 +159,16 @@ class QueueLimits(NamedTuple):
     max_age: timedelta | None
 
 
+def canonical_queue_name(name: str) -> str:
+    """Return the present name of a queue that may be given by a former one."""
+    return next((queue.name for queue in QUEUES.values() if name in queue.former_names), name)
+
+
 def find_queue(name: str, scope: Literal["warehouse", "project"]) -> QueueDefinition:
     """Return the queue of this name or former name. Raises `QueueNotFound` (404)."""
-    for queue in QUEUES.values():
-        if queue.scope == scope and name in (queue.name, *queue.former_names):
-            return queue
+    queue = QUEUES.get(canonical_queue_name(name))
+    if queue is not None and queue.scope == scope:
+        return queue
     raise QueueNotFound(f"No queue of a {scope} is named {name[:64]!r}")
 
 
@@ -155,10 +178,12 @@ def get_queue_config(queue: QueueDefinition, project_id: str, warehouse_id: UUID
     return QueueConfig({}, None) if row is None else QueueConfig(row.config, row.max_seconds_since_last_heartbeat)
 
 
-def set_queue_config(queue: QueueDefinition, new: QueueConfig, project_id: str, warehouse_id: UUID = NO_ID) -> None:
-    """Validate and store the configuration, in the caller's transaction. Raises `InvalidQueueConfig` (400)."""
+def set_queue_config(
+    queue: QueueDefinition, new: QueueConfig, project_id: str, warehouse_id: UUID = NO_ID
+) -> TaskQueueConfig:
+    """Store a configuration, in the caller's transaction; return its row. Raises `InvalidQueueConfig` (400)."""
     validate_queue_config(queue, new)
-    TaskQueueConfig.objects.update_or_create(
+    row, _ = TaskQueueConfig.objects.update_or_create(
         queue=queue.name,
         project_id=project_id,
         warehouse_id=warehouse_id,
@@ -167,11 +192,17 @@ def set_queue_config(queue: QueueDefinition, new: QueueConfig, project_id: str, 
             "max_seconds_since_last_heartbeat": new.max_seconds_since_last_heartbeat,
         },
     )
+    return row
+
+
+def delete_queue_configs(warehouse_id: UUID) -> None:
+    """Delete the configurations of a warehouse, in the caller's transaction."""
+    TaskQueueConfig.objects.filter(warehouse_id=warehouse_id).delete()
 
 
 def validate_queue_config(queue: QueueDefinition, new: QueueConfig) -> None:
     """Raises `InvalidQueueConfig` (400) for unknown members and invalid values."""
-    members = {**_COMMON, **queue.members}
+    members = queue.all_members
     for name, value in new.config.items():
         member = members.get(name)
         if member is None:
@@ -189,8 +220,16 @@ def effective_member(queue: str, config: Mapping[str, Any], name: str) -> Any:
     """Return the value of a member of a configuration, or its default."""
     value = config.get(name)
     definition = QUEUES.get(queue)
-    members = _COMMON if definition is None else {**_COMMON, **definition.members}
+    members = COMMON_MEMBERS if definition is None else definition.all_members
     return members[name].default if value is None else value
+
+
+def effective_duration(queue: QueueDefinition, config: QueueConfig, name: str) -> timedelta:
+    """Return a member that is a duration, or its default, which must not be None."""
+    found = parse_duration(effective_member(queue.name, config.config, name))
+    if found is None:
+        raise ValueError(f"{queue.name} has no duration {name}")
+    return found
 
 
 def queue_limits(queue: str, project_id: str, warehouse_id: UUID) -> QueueLimits:
@@ -199,20 +238,6 @@ def queue_limits(queue: str, project_id: str, warehouse_id: UUID) -> QueueLimits
     config = {} if row is None else row.config
     age = effective_member(queue, config, "max-age")
     return QueueLimits(effective_member(queue, config, "max-retries"), parse_duration(age))
-
-
-_DURATION = re.compile(
-    r"P(?:(?P<weeks>\d{1,6})W)?(?:(?P<days>\d{1,6})D)?"
-    r"(?:T(?:(?P<hours>\d{1,8})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,10}(?:\.\d{1,6})?)S)?)?"
-)
-
-
-def parse_duration(text: Any) -> timedelta | None:
-    """Parse an ISO 8601 duration without years and months; None for anything else."""
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if found is None or text.endswith(("P", "T")):
-        return None
-    return timedelta(**{name: float(value) for name, value in found.groupdict().items() if value is not None})
 
 
 def _rows(queue: str, project_id: str, warehouse_id: UUID) -> Any:

@@ -23,6 +23,7 @@ from catalog.services.locations.purge import purge
 from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import CatalogError
 from tasks.models import NO_ID, Task
+from tasks.queue.cleanup import clean_task_log
 from tasks.queue.leases import (
     Lease,
     LeaseLost,
@@ -44,6 +45,7 @@ Work = Callable[[Lease, Callable[[], object]], None]
 WORK: Final[dict[str, Work]] = {
     Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
     Task.Queue.TABULAR_PURGE.value: purge,
+    Task.Queue.TASK_LOG_CLEANUP.value: clean_task_log,
 }
 
 JITTER_SECONDS: Final = 0.5
@@ -158,7 +160,7 @@ class Worker:
         with suppress(WorkerStopped):
             run_due_jobs(jobs_of_workers(), actor=INTERNAL, checkpoint=self._check)
             while not self._should_pause() and self.work():
-                close_old_connections()
+                pass
 
     def work(self) -> bool:
         """Execute the due task that is next; False if there is none."""
@@ -246,6 +248,7 @@ def slots_by_setting() -> dict[str, int]:
     return {
         Task.Queue.SOFT_DELETION.value: conf.task_soft_deletion_workers,
         Task.Queue.TABULAR_PURGE.value: conf.task_tabular_purge_workers,
+        Task.Queue.TASK_LOG_CLEANUP.value: conf.task_log_cleanup_workers,
     }
 
 

@@ -100,6 +100,7 @@ class Change(Enum):
     TASK_SCHEDULED = ChangeKind("task.scheduled", "scheduleTask")
     TASK_STOPPED = ChangeKind("task.stopped", "stopTask")
     TASK_CANCELLED = ChangeKind("task.cancelled", "cancelTask")
+    TASK_QUEUE_CONFIGURED = ChangeKind("task-queue.configured", "setTaskQueueConfig")
     SERVER_BOOTSTRAPPED = ChangeKind("server.bootstrapped", "bootstrapServer", changes_permissions=True)
     SERVER_BOOTSTRAP_REOPENED = ChangeKind("server.bootstrap-reopened", "reopenBootstrap")
     SERVER_ADMINISTRATOR_APPOINTED = ChangeKind(

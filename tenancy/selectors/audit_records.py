@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from time import monotonic
 from typing import Any, Final
 from uuid import UUID
@@ -14,9 +14,8 @@ from django.db import connections
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
-from icekeeper.kernel.errors.types import CatalogError, InvalidPageToken
-from icekeeper.kernel.http.paging import Page, build_page
-from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.paging import Page, build_page, time_and_id_key
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
@@ -102,9 +101,9 @@ def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -
     filters = _authorize(actor, filters, is_export=False, details={} if not page.token else {"page": "next"})
     rows = filters.found().order_by("-at", "-id")
     if page.token:
-        at, record_id = _parse_cursor(page.after_key())
+        at, record_id = page.after_time_and_id()
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
-    return build_page([(f"{row.at.isoformat()} {row.id}", row) for row in rows[: page.sql_limit]], page)
+    return build_page([(time_and_id_key(row.at, row.id), row) for row in rows[: page.sql_limit]], page)
 
 
 def export_audit_records_for(
@@ -192,15 +191,3 @@ def _gap_after(after: int) -> int | None:
     """Return the last deleted position after `after`, None if there is none or `after` is 0."""
     chain = AuditChain.objects.using(settings.READ_DATABASE).first() if after else None
     return chain.anchor_position if chain is not None and after < chain.anchor_position else None
-
-
-def _parse_cursor(key: str) -> tuple[datetime, UUID]:
-    text, _, last = key.partition(" ")
-    record_id = parse_id(last)
-    try:
-        at = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise InvalidPageToken("Invalid page token") from None
-    if record_id is None:
-        raise InvalidPageToken("Invalid page token")
-    return at, record_id

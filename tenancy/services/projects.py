@@ -11,6 +11,7 @@ from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_trimmed_name
+from tasks.queue.cleanup import delete_project_tasks
 from tenancy.actor import Actor
 from tenancy.authn.requests import known_roles
 from tenancy.authz.actions import Can
@@ -121,6 +122,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
                 ended = rights_of_project(roles, deleted)
                 enqueue_role_deletion(roles)
                 delete_grants_of_roles(roles)
+                delete_project_tasks(project_id)
                 project.delete()
             remove_securables(deleted)
             tx.record(

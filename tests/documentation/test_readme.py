@@ -37,14 +37,6 @@ def test_the_comparison_equals_the_compatibility_page() -> None:
     assert table(README, "## Compared with Lakekeeper") == rows.split("\n")
 
 
-def test_missing_routes_are_those_of_the_comparison() -> None:
-    missing = re.findall(r"^### (.+)$", section(COMPATIBILITY, "## Not available yet"), re.MULTILINE)
-    assert missing == ["Tasks"]
-    rows = section(COMPATIBILITY, "## In short")
-    assert "every route but those for tasks" in rows
-    assert "Routes for [tasks](#tasks)" in rows
-
-
 def test_missing_features_do_not_exist() -> None:
     """When a feature of a "Not yet" row is added, this test fails."""
     paths = json.loads((ROOT / "docs/openapi/catalog.json").read_text())["paths"]

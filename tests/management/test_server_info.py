@@ -34,7 +34,7 @@ def test_all_members_of_the_response() -> None:
         "aws-system-identities-enabled": False,
         "azure-system-identities-enabled": False,
         "gcp-system-identities-enabled": False,
-        "queues": [],
+        "queues": ["soft_deletion", "tabular_purge"],
         "license-status": {
             "license-type": "Apache-2.0",
             "valid": True,

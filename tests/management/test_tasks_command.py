@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -190,4 +191,29 @@ def test_one_missing_task_changes_none(failed: Task, everything: Callable[[], Fi
     before = everything()
     with pytest.raises(CommandError, match="does not exist"):
         run("retry", str(failed.pk), str(new_id()))
+    assert everything() == before
+
+
+def test_configuration_of_queues(warehouse: Warehouse, everything: Callable[[], Fingerprint]) -> None:
+    purges = ("config", "tabular_purge", "--warehouse", warehouse.name)
+    assert json.loads(run(*purges)) == {"queue-config": {}, "max-seconds-since-last-heartbeat": None}
+    new = {"queue-config": {"max-retries": 100}, "max-seconds-since-last-heartbeat": 600}
+    changed = run(*purges, "--set", '{"max-retries": 100}', "--max-seconds-since-last-heartbeat", "600")
+    assert json.loads(changed) == json.loads(run(*purges)) == new
+    assert json.loads(run("config", "task_log_cleanup", "--set", '{"retention-period": "P30D"}')) == {
+        "queue-config": {"retention-period": "P30D"}, "max-seconds-since-last-heartbeat": None,
+    }  # fmt: skip
+    before = everything()
+    for arguments, message in (
+        (("config",), "the name of one queue"),
+        (("config", "unknown", "--warehouse", warehouse.name), "No queue of a warehouse is named 'unknown'"),
+        (("config", "tabular_purge"), "No queue of a project is named 'tabular_purge'"),
+        ((*purges, "--set", "{"), "--set: "),
+        ((*purges, "--set", "[]"), "--set takes a JSON object"),
+        ((*purges, "--set", '{"max-retries": -1}'), "a whole number from 0 to 10000"),
+        ((*purges, "--set", "{}", "--max-seconds-since-last-heartbeat", "1"), "from 10 to 86400"),
+        (("config", "tabular_purge", "--warehouse", "other"), "other"),
+    ):
+        with pytest.raises(CommandError, match=re.escape(message)):
+            run(*arguments)
     assert everything() == before

@@ -42,6 +42,8 @@ CHANGES_NOTHING = {
     "POST /management/v1/search/role": READS,
     "POST /management/v1/search/user": READS,
     "POST /management/v1/warehouse/{warehouse_id}/search-tabular": READS,
+    "POST /management/v1/warehouse/{warehouse_id}/task/list": READS,
+    "POST /management/v1/project/task/list": READS,
 }
 """Routes with a method that usually changes something."""
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from catalog.services.warehouse_statistics import record_warehouse_statistics
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tenancy.actor import INTERNAL
-from tests.openapi_examples import permission_story, rights_story, tag_story
+from tests.openapi_examples import permission_story, rights_story, tag_story, task_story
 from tests.openapi_examples.catalog_story import DAYS, ORDERS, version
 from tests.openapi_examples.story import Story
 
@@ -121,6 +121,7 @@ def play(story: Story) -> None:
     permission_story.play(story, here, ids)
     rights_story.play(story, here, ids)
     dropped_and_restored(story, here, ids)
+    task_story.play(story, here, ids["table"])
     protections(story, here, ids)
     statistics(story, here)
 

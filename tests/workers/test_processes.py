@@ -66,8 +66,10 @@ class Home:
             process.kill(running)
 
     def tasks(self) -> list[tuple[str, int]]:
-        """Status and attempt of each task that has not ended."""
-        return list(self.execute("SELECT status, attempt FROM tasks_task WHERE finished_at IS NULL"))
+        """Status and attempt of each purge that has not ended."""
+        return list(
+            self.execute("SELECT status, attempt FROM tasks_task WHERE queue = 'tabular_purge' AND finished_at IS NULL")
+        )
 
     def let_leases_end(self) -> None:
         self.execute("UPDATE tasks_task SET leased_until = '2020-01-01 00:00:00' WHERE leased_until IS NOT NULL")

@@ -19,9 +19,11 @@ from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from tasks.models import Task, TaskQueueConfig
-from tasks.queue.cleanup import delete_ended_tasks
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
+from tenancy.models import Project
+from tenancy.services.projects import create_project, delete_project
+from tenancy.services.task_logs import schedule_task_log_cleanups
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -168,10 +170,36 @@ def test_a_worker_can_be_limited_to_queues(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_ended_tasks_are_deleted_after_the_retention_of_their_project(bootstrapped: None) -> None:
+    create_project(actor=INTERNAL, name="p", project_id="p")
+    create_project(actor=INTERNAL, name="q", project_id="q")
     for project, age, finished in (("p", 91, True), ("p", 89, True), ("q", 3, True), ("q", 300, False)):
         at = now() - timedelta(days=age)
         ended = {"status": "success", "finished_at": at} if finished else {}
-        Task.objects.create(queue="tabular_purge", project_id=project, entity_id=new_id(), created_at=at, **ended)
-    TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id="q", config={"retention-period": "P2D"})
-    assert delete_ended_tasks(actor=INTERNAL) == 2
-    assert sorted(Task.objects.values_list("project_id", "status")) == [("p", "success"), ("q", "scheduled")]
+        later = {"scheduled_for": now() + timedelta(days=1), "created_at": at}
+        Task.objects.create(queue="tabular_purge", project_id=project, entity_id=new_id(), **later, **ended)
+    config = {"retention-period": "P2D", "cleanup-period": "P3D"}
+    TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id="q", config=config)
+    schedule_task_log_cleanups(actor=INTERNAL)
+    schedule_task_log_cleanups(actor=INTERNAL)
+    assert Task.objects.filter(queue="task_log_cleanup").count() == Project.objects.count()
+    worker = Worker(poll_interval=60)
+    while worker.work():
+        pass
+    purges = Task.objects.filter(queue="tabular_purge")
+    assert sorted(purges.values_list("project_id", "status")) == [("p", "success"), ("q", "scheduled")]
+    done, following = Task.objects.filter(queue="task_log_cleanup", project_id="q").order_by("created_at")
+    assert (done.status, done.execution_details) == ("success", {"deleted-tasks": 1})
+    assert timedelta(days=2.9) < following.scheduled_for - now() <= timedelta(days=3)
+
+
+def test_tasks_of_deleted_projects_are_deleted(bootstrapped: None) -> None:
+    create_project(actor=INTERNAL, name="p", project_id="p")
+    schedule_task_log_cleanups(actor=INTERNAL)
+    ended = {"status": "success", "finished_at": now() - timedelta(days=91)}
+    Task.objects.create(queue="tabular_purge", project_id="p", warehouse_id=new_id(), entity_id=new_id(), **ended)
+    TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id="p", config={"retention-period": "P2D"})
+    delete_project(actor=INTERNAL, project_id="p")
+    assert not TaskQueueConfig.objects.exists()
+    assert list(Task.objects.filter(project_id="p").values_list("queue", flat=True)) == ["tabular_purge"]
+    assert schedule_task_log_cleanups(actor=INTERNAL) == 1
+    assert not Task.objects.filter(project_id="p").exists()

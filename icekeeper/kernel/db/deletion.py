@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,14 +17,16 @@ BATCH = 500
 """Rows of one delete: SQLite limits the number of parameters, and other transactions must not wait long for locks."""
 
 
-def delete_in_batches(old: QuerySet[Any], *, batch: int = BATCH) -> int:
+def delete_in_batches(old: QuerySet[Any], *, batch: int = BATCH, checkpoint: Callable[[], object] | None = None) -> int:
     """Delete the rows of `old` and return their number.
 
     Each batch is a transaction of its own and skips locked rows, so this can be interrupted at any time and can run
-    concurrently with requests and with itself.
+    concurrently with requests and with itself. `checkpoint` is called before each batch.
     """
     deleted = 0
     while True:
+        if checkpoint is not None:
+            checkpoint()
         with write_transaction():
             ids = list(old.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)[:batch])
             old.model._default_manager.filter(pk__in=ids).delete()  # noqa: SLF001 - Django's own name for it

@@ -9,6 +9,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TypeVar
 from uuid import UUID
@@ -113,6 +114,23 @@ class Page:
         if not key:
             raise InvalidPageToken("Invalid page token")
         return key
+
+    def after_time_and_id(self) -> tuple[datetime, UUID]:
+        """Return the time and id of the last item of the previous page, in listings by `time_and_id_key`."""
+        text, _, last = self.after_key().partition(" ")
+        item_id = parse_id(last)
+        try:
+            at = datetime.fromisoformat(text).astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise InvalidPageToken("Invalid page token") from None
+        if item_id is None:
+            raise InvalidPageToken("Invalid page token")
+        return at, item_id
+
+
+def time_and_id_key(at: datetime, item_id: UUID) -> str:
+    """Return the key of an item in listings by time, where items of one time are in the order of their ids."""
+    return f"{at.isoformat()} {item_id}"
 
 
 def page_with_size(kind: str, token: str | None, given: str | None, name: str, *, default: int, maximum: int) -> Page:

@@ -12,6 +12,7 @@ from icekeeper.version import LAKEKEEPER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementViewSet
 from management.api.server.schema import describe_server
 from management.api.server.serializers import BootstrapRequest, IcekeeperInfo, ServerInfo
+from tasks.models import Task
 from tenancy.authz.port import AllowAll, authorizer
 from tenancy.selectors.projects import get_server
 from tenancy.services.server import bootstrap
@@ -19,8 +20,8 @@ from tenancy.services.server import bootstrap
 AUTHZ_BACKENDS: Final = {AllowAll.name: "allow-all"}
 """Lakekeeper's names for authorizers whose names differ from ours."""
 
-QUEUES: Final = ()
-"""The task queues that have routes under `/task-queue/`: clients call these routes for each queue that is listed."""
+QUEUES: Final = (Task.Queue.SOFT_DELETION.value, Task.Queue.TABULAR_PURGE.value)
+"""The task queues of warehouses: clients call the routes under `/task-queue/` for each queue that is listed."""
 
 LICENSE_STATUS: Final = {"license_type": "Apache-2.0", "valid": True}
 

@@ -1,16 +1,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 
-from catalog.services.task_control import cancel_tasks, retry_tasks, run_tasks_now, stop_tasks
+from catalog.services.task_control import ALL_TASKS, cancel_tasks, retry_tasks, run_tasks_at, stop_tasks
+from catalog.services.task_queues import (
+    get_project_queue_config_for,
+    get_warehouse_queue_config_for,
+    set_project_queue_config,
+    set_warehouse_queue_config,
+)
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.json.strict import read_json
 from management.management.cli_lookup import resolve_project, resolve_warehouse
 from management.management.operator_command import OperatorCommand, escape_unprintable, require_no_maintenance
 from tasks.models import NO_ID, Task, TaskAttempt
+from tasks.queue.config import QueueConfig
 from tasks.queue.control import get_tasks
 from tenancy.actor import INTERNAL
 
@@ -18,7 +28,7 @@ DEFAULT_LIMIT: Final = 100
 
 CONTROLS: Final[dict[str, Callable[..., list[Task]]]] = {
     "retry": retry_tasks,
-    "run-now": run_tasks_now,
+    "run-now": partial(run_tasks_at, at=None),
     "stop": stop_tasks,
     "cancel": cancel_tasks,
 }
@@ -30,13 +40,20 @@ class Command(OperatorCommand):
         "prints tasks with their attempts. `retry` schedules failed tasks again; `run-now` starts scheduled ones at "
         "once; `stop` ends the current attempt of running ones; `cancel` ends tasks that have not ended: the table of "
         "an expiration is restored, the files of a purge stay and its location becomes free. Tasks in another state "
-        "are not changed. Exit status 1, and nothing is changed, if a task does not exist."
+        "are not changed. Exit status 1, and nothing is changed, if a task does not exist. `config QUEUE` prints the "
+        "configuration of a queue in a warehouse, or with `--set` replaces it, such as "
+        "`tasks config tabular_purge --warehouse sales --set '{\"max-retries\": 100}'`."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["list", "show", *CONTROLS])
-        parser.add_argument("ids", nargs="*", metavar="ID", help="ids of tasks, at most 100; not with `list`")
-        parser.add_argument("--warehouse", help="list the tasks of this warehouse alone: its name or id")
+        parser.add_argument("action", choices=["list", "show", *CONTROLS, "config"])
+        parser.add_argument(
+            "ids", nargs="*", metavar="ID", help="ids of tasks, at most 100, not with `list`; the queue with `config`"
+        )
+        parser.add_argument(
+            "--warehouse",
+            help="list the tasks of this warehouse alone, or configure its queue: its name or id",
+        )
         parser.add_argument(
             "--project-id", metavar="PROJECT", help="project of the warehouse; default: the default project"
         )
@@ -45,10 +62,21 @@ class Command(OperatorCommand):
             "--status", choices=sorted(Task.Status.values), help="list the tasks with this status alone"
         )
         parser.add_argument("--limit", type=int, default=DEFAULT_LIMIT, help=f"maximum number ({DEFAULT_LIMIT})")
+        parser.add_argument("--set", metavar="JSON", help="replace the configuration with these members; {} resets it")
+        parser.add_argument(
+            "--max-seconds-since-last-heartbeat",
+            type=int,
+            metavar="SECONDS",
+            help="with `--set`: after this time without a heartbeat another worker takes over a task",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        action, ids = options["action"], [_task_id(text) for text in options["ids"]]
+        action = options["action"]
+        if action == "config":
+            self._config(options)
+            return
+        ids = [_task_id(text) for text in options["ids"]]
         if action == "list":
             if ids:
                 raise CommandError("`list` takes no ids")
@@ -60,9 +88,29 @@ class Command(OperatorCommand):
                 self._show(task, is_json=options["json"])
         else:
             require_no_maintenance("no task is changed")
-            changed = CONTROLS[action](actor=INTERNAL, task_ids=ids)
+            changed = CONTROLS[action](actor=INTERNAL, scope=ALL_TASKS, task_ids=ids)
             content = {"changed": [task.pk for task in changed]}
             self.print_result(options, content, f"Changed {len(changed)} of {len(set(ids))} tasks.")
+
+    def _config(self, options: dict[str, Any]) -> None:
+        if len(options["ids"]) != 1:
+            raise CommandError("`config` needs the name of one queue")
+        where: dict[str, Any] = {"actor": INTERNAL, "queue_name": options["ids"][0]}
+        project = resolve_project(options["project_id"])
+        get_config: Callable[..., QueueConfig] = get_project_queue_config_for
+        set_config: Callable[..., None] = set_project_queue_config
+        if options["warehouse"] is None:
+            where["project"] = project
+        else:
+            where["warehouse_id"] = resolve_warehouse(project, options["warehouse"]).pk
+            get_config, set_config = get_warehouse_queue_config_for, set_warehouse_queue_config
+        if options["set"] is not None:
+            require_no_maintenance("no configuration is changed")
+            seconds = options["max_seconds_since_last_heartbeat"]
+            set_config(**where, config=QueueConfig(_members(options["set"]), seconds))
+        found = get_config(**where)
+        seconds = found.max_seconds_since_last_heartbeat
+        self.print_json({"queue-config": found.config, "max-seconds-since-last-heartbeat": seconds})
 
     def _list(self, options: dict[str, Any]) -> None:
         if options["limit"] < 1:
@@ -92,6 +140,16 @@ class Command(OperatorCommand):
             self.stdout.write(f"attempt {each.attempt}: {each.status} at {each.created_at:%Y-%m-%d %H:%M:%S} UTC")
             if each.message:
                 self.stdout.write(f"  {escape_unprintable(each.message)}")
+
+
+def _members(text: str) -> dict[str, Any]:
+    try:
+        members = read_json(text.encode())
+    except CatalogError as error:
+        raise CommandError(f"--set: {error.message}") from error
+    if not isinstance(members, dict):
+        raise CommandError("--set takes a JSON object")
+    return members
 
 
 def _task_id(text: str) -> UUID:

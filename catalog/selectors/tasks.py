@@ -1,0 +1,176 @@
+"""Tasks of a warehouse, and of a project itself, for callers who may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+
+from catalog.models import Tabular
+from catalog.selectors.warehouses import require_on_warehouse
+from icekeeper.kernel.http.paging import Page, build_page, time_and_id_key
+from tasks.models import NO_ID, Task, TaskAttempt, TaskQuerySet
+from tasks.queue.config import canonical_queue_name
+from tasks.queue.control import TaskNotFound
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import WarehouseActionForbidden, check_permissions, require_permission
+from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
+
+MAX_ATTEMPTS: Final = 1_000
+"""Attempts in one response."""
+
+WAREHOUSE_ENTITY: Final = "warehouse"
+"""Entity type of tasks that are about a warehouse as a whole."""
+
+ENTITY_TYPES: Final = (*Tabular.Kind.values, WAREHOUSE_ENTITY)
+
+
+class WarehouseListTasksForbidden(WarehouseActionForbidden):
+    wire_type = "WarehouseListTasksForbidden"
+
+
+class TaskEntity(NamedTuple):
+    """What a task is about: a tabular by the id that clients see, or, with the id None, the warehouse as a whole."""
+
+    type: str
+    uuid: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilters:
+    """Conditions that tasks must all meet; None stands for any. A list is met by one of its values."""
+
+    statuses: Sequence[Task.Status] | None = None
+    queues: Sequence[str] | None = None
+    entities: Sequence[TaskEntity] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+    def apply(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
+        if self.statuses is not None:
+            tasks = tasks.filter(status__in=self.statuses)
+        if self.queues is not None:
+            tasks = tasks.filter(queue__in={canonical_queue_name(name) for name in self.queues})
+        if self.created_after is not None:
+            tasks = tasks.filter(created_at__gt=self.created_after)
+        if self.created_before is not None:
+            tasks = tasks.filter(created_at__lt=self.created_before)
+        return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDetails:
+    """A task, and its last attempts that have ended, newest first."""
+
+    task: Task
+    attempts: list[TaskAttempt]
+
+
+def list_warehouse_tasks_for(
+    *, actor: Actor, warehouse_id: UUID, filters: TaskFilters, page: Page
+) -> tuple[list[Task], str | None]:
+    """Return tasks of a warehouse, newest first, and the token of the next page.
+
+    Callers who may not see all tasks must name entities, each of which gives them `get_tasks`. Raises
+    `NoSuchWarehouse`, `WarehouseListTasksForbidden` (403).
+    """
+    (sees_all,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.GET_ALL_TASKS])
+    tasks = filters.apply(_tasks().in_warehouse(warehouse_id))
+    if filters.entities is not None:
+        tasks = tasks.filter(_is_about(filters.entities))
+    if not sees_all:
+        # By their own ids: another tabular can have had the same UUID before.
+        tasks = tasks.filter(entity_id__in=_visible_entities(actor, warehouse_id, filters.entities))
+    return _page_of(tasks, page)
+
+
+def list_project_tasks_for(
+    *, actor: Actor, project: Project, filters: TaskFilters, page: Page
+) -> tuple[list[Task], str | None]:
+    """Return tasks of a project that belong to no warehouse, newest first, and the token of the next page.
+
+    Raises `ProjectActionForbidden` (403).
+    """
+    require_permission(actor, Can.GET_PROJECT_TASKS, Securable.Type.PROJECT, project.pk)
+    return _page_of(filters.apply(_tasks().filter(project_id=project.pk, warehouse_id=NO_ID)), page)
+
+
+def get_warehouse_task_for(*, actor: Actor, warehouse_id: UUID, task_id: UUID, attempts: int) -> TaskDetails:
+    """Return a task with at most `attempts` of its attempts.
+
+    Raises `NoSuchWarehouse`, and `TaskNotFound` (404) also for a task that the caller may not see.
+    """
+    (sees_all,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.GET_ALL_TASKS])
+    task = _tasks().in_warehouse(warehouse_id).filter(pk=task_id).first()
+    if task is None:
+        raise TaskNotFound(f"Task {task_id} does not exist")
+    if not sees_all:
+        entities = find_task_entities(warehouse_id, [task])
+        if not entities or not check_permissions(actor, [(Can.GET_TASKS, entities[task.entity_id])])[0]:
+            raise TaskNotFound(f"Task {task_id} does not exist")
+    return _with_attempts(task, attempts)
+
+
+def get_project_task_for(*, actor: Actor, project: Project, task_id: UUID, attempts: int) -> TaskDetails:
+    """As `get_warehouse_task_for`, for a task of the project itself. Raises `ProjectActionForbidden` (403)."""
+    require_permission(actor, Can.GET_PROJECT_TASKS, Securable.Type.PROJECT, project.pk)
+    task = _tasks().filter(project_id=project.pk, warehouse_id=NO_ID, pk=task_id).first()
+    if task is None:
+        raise TaskNotFound(f"Task {task_id} does not exist")
+    return _with_attempts(task, attempts)
+
+
+def find_task_entities(warehouse_id: UUID, tasks: Sequence[Task]) -> dict[UUID, ObjectRef]:
+    """Return by `entity_id` the tabulars of tasks that exist, dropped or not."""
+    ids = {task.entity_id for task in tasks}
+    rows = Tabular.objects.in_warehouse(warehouse_id).filter(pk__in=ids).values_list("pk", "kind")
+    return {own_id: ObjectRef(Securable.Type(kind), own_id) for own_id, kind in rows}
+
+
+def _visible_entities(actor: Actor, warehouse_id: UUID, entities: Sequence[TaskEntity] | None) -> list[UUID]:
+    """Return the internal ids of `entities`. Raises `WarehouseListTasksForbidden` unless all give `get_tasks`."""
+    named = set(entities or ())
+    uuids = [entity.uuid for entity in named if entity.uuid is not None]
+    found = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).filter(uuid__in=uuids)
+    rows = [row for row in found.values_list("kind", "uuid", "pk") if TaskEntity(row[0], row[1]) in named]
+    refs = [ObjectRef(Securable.Type(kind), own_id) for kind, _, own_id in rows]
+    if not named or len(rows) < len(named) or not all(check_permissions(actor, [(Can.GET_TASKS, ref) for ref in refs])):
+        raise WarehouseListTasksForbidden(
+            f"{actor.name} may not list all tasks of warehouse {warehouse_id}: name tables and views whose tasks they "
+            "may see"
+        )
+    return [own_id for _, _, own_id in rows]
+
+
+def _is_about(entities: Sequence[TaskEntity]) -> Q:
+    condition = Q(pk__in=())
+    for entity_type in {entity.type for entity in entities}:
+        uuids = {entity.uuid for entity in entities if entity.type == entity_type and entity.uuid is not None}
+        of_type = Q(entity_type=entity_type)
+        condition |= of_type & Q(entity_uuid__in=uuids) if entity_type != WAREHOUSE_ENTITY else of_type
+    return condition
+
+
+def _page_of(tasks: QuerySet[Task], page: Page) -> tuple[list[Task], str | None]:
+    rows = tasks.order_by("-created_at", "-id")
+    if page.token:
+        created_at, task_id = page.after_time_and_id()
+        rows = rows.filter(created_at__lte=created_at).filter(Q(created_at__lt=created_at) | Q(pk__lt=task_id))
+    return build_page([(time_and_id_key(row.created_at, row.pk), row) for row in rows[: page.sql_limit]], page)
+
+
+def _with_attempts(task: Task, limit: int) -> TaskDetails:
+    ended = task.attempts.using(settings.READ_DATABASE).order_by("-attempt")
+    return TaskDetails(task, list(ended[: min(limit, MAX_ATTEMPTS)]) if limit else [])
+
+
+def _tasks() -> TaskQuerySet:
+    found: TaskQuerySet = Task.objects.using(settings.READ_DATABASE)
+    return found
