@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
 from django.db.models import Max, Min
 
 from icekeeper.kernel.clock import now
@@ -38,6 +39,12 @@ BATCH: Final = 200
 HEADS_EVERY_SECONDS: Final = 60.0
 
 _SEAL: Final = "UPDATE tenancy_auditrecord SET position = %s, previous_hash = %s, hash = %s WHERE id = %s"
+
+_SEAL_ALL: Final = """
+UPDATE tenancy_auditrecord AS r SET position = s.position, previous_hash = s.previous_hash, hash = s.hash
+  FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::uuid[]) AS s(position, previous_hash, hash, id)
+ WHERE r.id = s.id
+"""
 
 
 def record_content(record: AuditRecord) -> dict[str, Any]:
@@ -139,12 +146,22 @@ def _seal_batch(batch: int) -> int:
         rows = list(AuditRecord.objects.unsealed().order_by("at", "id")[:batch])
         for row in rows:
             append_to_chain(chain, row)
-            execute(_SEAL, [row.position, row.previous_hash, row.hash, row.id])
         if rows:
+            _save_seals(rows)
             chain.save(update_fields=["position", "hash"])
     if rows:
         _head_log.log(chain)
     return len(rows)
+
+
+def _save_seals(rows: list[AuditRecord]) -> None:
+    """Save positions and hashes, on PostgreSQL with one statement: that costs half as much as one for each row."""
+    seals = [(row.position, row.previous_hash, row.hash, row.id) for row in rows]
+    if connection.vendor == "postgresql":
+        execute(_SEAL_ALL, [list(column) for column in zip(*seals, strict=True)])
+    else:
+        for seal in seals:
+            execute(_SEAL, seal)
 
 
 DELETE_BATCH: Final = 500
@@ -193,7 +210,7 @@ def _delete_batch(actor: Actor, before: datetime, at: datetime, batch: int) -> i
         last = _last_old(rows, before, at)
         if last is None or last.position is None:
             return 0
-        old = AuditRecord.objects.filter(position__gt=chain.anchor_position, position__lte=last.position)
+        old = AuditRecord.objects.after_position(chain.anchor_position).order_by().filter(position__lte=last.position)
         count, _ = old.delete()
         chain.anchor_position, chain.anchor_hash = last.position, last.hash
         newest = max(row.at for row in rows if row.at < before)
@@ -341,7 +358,7 @@ def _require_nothing_outside() -> None:
     Both ends only grow: the beginning is read before the records, the end after them.
     """
     anchor = _chain().anchor_position
-    ends = AuditRecord.objects.aggregate(lowest=Min("position"), highest=Max("position"))
+    ends = AuditRecord.objects.sealed().aggregate(lowest=Min("position"), highest=Max("position"))
     end = _chain().position
     lowest, highest = ends["lowest"], ends["highest"]
     if highest is not None and highest > end:

@@ -12,14 +12,21 @@ NO_HASH: Final = "0" * 64
 """Previous hash of the first record of the chain."""
 
 
+SEALED: Final = Q(position__isnull=False)
+
+
 class AuditRecordQuerySet(VisibleQuerySet["AuditRecord"]):
     def unsealed(self) -> Self:
         """Return the records that are not part of the hash chain yet."""
         return self.filter(position=None)
 
+    def sealed(self) -> Self:
+        """Return the records of the hash chain, with the condition of their indexes as SQLite needs it."""
+        return self.filter(SEALED)
+
     def after_position(self, position: int) -> Self:
         """Return the sealed records after a position, in the order of the chain."""
-        return self.filter(position__gt=position).order_by("position")
+        return self.sealed().filter(position__gt=position).order_by("position")
 
 
 class AuditRecord(models.Model):
@@ -29,7 +36,8 @@ class AuditRecord(models.Model):
     occurrences from `at` to `last_at`. `details` is a JSON object and never contains a secret.
 
     A record is written without `position` and gets it, with the hashes, when it is sealed (`tenancy.audit.chain`).
-    After that it does not change.
+    After that it does not change. Only then the record is in the indexes of the filters, so that a change waits for
+    two of them and not for all: filters search sealed and unsealed records separately.
     """
 
     class Outcome(models.TextChoices):
@@ -44,7 +52,7 @@ class AuditRecord(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id)
     position = models.BigIntegerField(
-        null=True, unique=True, help_text="Position in the hash chain; empty until the record is sealed."
+        null=True, help_text="Position in the hash chain; empty until the record is sealed."
     )
     at = models.DateTimeField()
     last_at = models.DateTimeField(null=True, help_text="Time of the last occurrence of an aggregated record.")
@@ -72,21 +80,30 @@ class AuditRecord(models.Model):
 
     class Meta:
         verbose_name = "audit record"
+        constraints = [models.UniqueConstraint(fields=["position"], condition=SEALED, name="audit_record_position")]
         indexes = [
-            models.Index(fields=["at", "id"], name="audit_record_by_time"),
             models.Index(fields=["at", "id"], condition=Q(position=None), name="audit_record_unsealed"),
-            models.Index(fields=["actor", "at"], name="audit_record_by_actor"),
-            models.Index(fields=["event", "at"], name="audit_record_by_event"),
-            models.Index(fields=["object_id", "at"], name="audit_record_by_object"),
-            models.Index(fields=["project_id", "at"], name="audit_record_by_project"),
-            models.Index(fields=["access_token_id", "at"], name="audit_record_by_token"),
-            models.Index(fields=["request_id"], name="audit_record_by_request"),
-            models.Index(fields=["outcome", "at"], condition=~Q(outcome="allowed"), name="audit_record_refused"),
-            models.Index(fields=["object_type", "at"], name="audit_record_by_type"),
+            models.Index(fields=["at", "id"], condition=SEALED, name="audit_record_by_time"),
+            models.Index(fields=["actor", "at"], condition=SEALED, name="audit_record_by_actor"),
+            models.Index(fields=["event", "at"], condition=SEALED, name="audit_record_by_event"),
+            models.Index(fields=["object_id", "at"], condition=SEALED, name="audit_record_by_object"),
+            models.Index(fields=["project_id", "at"], condition=SEALED, name="audit_record_by_project"),
+            models.Index(fields=["request_id"], condition=SEALED, name="audit_record_by_request"),
+            models.Index(fields=["object_type", "at"], condition=SEALED, name="audit_record_by_type"),
             # Most rows lack these columns: the indexes contain only rows that have them.
-            models.Index(fields=["action", "at"], condition=~Q(action=""), name="audit_record_by_action"),
             models.Index(
-                fields=["assumed_role", "at"], condition=Q(assumed_role__isnull=False), name="audit_record_by_role"
+                fields=["access_token_id", "at"],
+                condition=SEALED & Q(access_token_id__isnull=False),
+                name="audit_record_by_token",
+            ),
+            models.Index(
+                fields=["outcome", "at"], condition=SEALED & ~Q(outcome="allowed"), name="audit_record_refused"
+            ),
+            models.Index(fields=["action", "at"], condition=SEALED & ~Q(action=""), name="audit_record_by_action"),
+            models.Index(
+                fields=["assumed_role", "at"],
+                condition=SEALED & Q(assumed_role__isnull=False),
+                name="audit_record_by_role",
             ),
         ]
 

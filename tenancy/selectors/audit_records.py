@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connections
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Q, Value
 from django.db.models.functions import Coalesce
 
 from icekeeper.kernel.errors.types import CatalogError
@@ -21,6 +21,7 @@ from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.models import AuditChain, AuditRecord, Project, Securable
+from tenancy.models.audit_record import AuditRecordQuerySet
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import server_ref
 
@@ -62,13 +63,13 @@ class AuditFilters:
         internal = {"created_at", "own_ids"}
         return {name: value for name, value in asdict(self).items() if value is not None and name not in internal}
 
-    def found(self) -> QuerySet[AuditRecord]:
+    def found(self) -> AuditRecordQuerySet:
         wanted = self.given()
         project, start, end = wanted.pop("project", None), wanted.pop("start", None), wanted.pop("end", None)
         kind = wanted.pop("object_type", None)
         if self.own_ids:
             wanted["object_id__in"] = {wanted.pop("object_id"), *self.own_ids}
-        rows: QuerySet[AuditRecord] = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
+        rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
         if project is not None:
             rows = rows.filter(project_id=project)
         if kind is not None:
@@ -88,7 +89,7 @@ class AuditFilters:
         return rows
 
 
-def _of_type(rows: QuerySet[AuditRecord], kind: str) -> QuerySet[AuditRecord]:
+def _of_type(rows: AuditRecordQuerySet, kind: str) -> AuditRecordQuerySet:
     """Filter by type together with another filter. On SQLite without an index, since it would prefer the index of types
     to the more selective one of object ids."""
     if connections[rows.db].vendor != "sqlite":
@@ -103,7 +104,17 @@ def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -
     if page.token:
         at, record_id = page.after_time_and_id()
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
-    return build_page([(time_and_id_key(row.at, row.id), row) for row in rows[: page.sql_limit]], page)
+    found = _newest(rows, page.sql_limit)
+    return build_page([(time_and_id_key(row.at, row.id), row) for row in found], page)
+
+
+def _newest(rows: AuditRecordQuerySet, limit: int) -> list[AuditRecord]:
+    """Return the newest rows, from two statements: only sealed rows are in the indexes of the filters.
+
+    The unsealed rows, which are few, are read first: a row that is sealed meanwhile is found twice, and not missed.
+    """
+    found = {row.id: row for row in [*rows.unsealed()[:limit], *rows.sealed()[:limit]]}
+    return sorted(found.values(), key=lambda row: (row.at, row.id), reverse=True)[:limit]
 
 
 def export_audit_records_for(
@@ -124,20 +135,20 @@ def export_audit_records_for(
 
 
 def read_chunk(filters: AuditFilters, *, after: int, limit: int) -> list[AuditRecord]:
-    return list(filters.found().filter(position__gt=after).order_by("position")[:limit])
+    return list(filters.found().after_position(after)[:limit])
 
 
 def _find_positions(filters: AuditFilters, after: int, limit: int) -> list[int]:
     """Return the positions of the rows of an export, found once and not per chunk, since the database may have to sort
     all rows that match the filters."""
-    found = filters.found().filter(position__gt=after).order_by("position").values_list("position", flat=True)
+    found = filters.found().after_position(after).values_list("position", flat=True)
     return [position for position in found[:limit] if position is not None]
 
 
 def _read(positions: Sequence[int]) -> list[AuditRecord]:
     if not positions:
         return []
-    rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(position__in=positions)
+    rows = AuditRecord.objects.using(settings.READ_DATABASE).sealed().filter(position__in=positions)
     return list(rows.order_by("position"))
 
 
