@@ -77,33 +77,48 @@ def build_record(
 ) -> AuditRecord:
     """Return an unsaved audit record with the time and origin of the current request.
 
-    `privilege_source` defaults to that of the actor. For an engine that reads with the rights of a view's owner, the
-    engine is the actor and the details contain the owner as `read_as`.
+    `privilege_source` defaults to that of the actor.
+    """
+    record = AuditRecord(
+        **record_columns(
+            event, actor=actor, object_type=object_type, object_id=str(object_id), project=project or "",
+            details=details or {},
+        ),
+        at=now(), outcome=outcome, action=truncate_text(action, 255), reason=truncate_text(reason, 64),
+    )  # fmt: skip
+    if privilege_source is not None:
+        record.privilege_source = privilege_source
+    return record
+
+
+def record_columns(
+    event: str, *, actor: Actor, object_type: str, object_id: str, project: str, details: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the columns of a record that describe the event, its object, its actor and the origin of the request.
+
+    For an engine that reads with the rights of a view's owner, the engine is the actor and the details contain the
+    owner as `read_as`.
     """
     caller = actor if actor.delegated_by is None else actor.delegated_by
     if caller is not actor:
-        details = {**(details or {}), "read_as": actor.user_id}
+        details = {**details, "read_as": actor.user_id}
     context = current_context()
     origin, request_id = context.origin, context.request_id
-    return AuditRecord(
-        at=now(),
-        event=event,
-        action=truncate_text(action, 255),
-        outcome=outcome,
-        reason=truncate_text(reason, 64),
-        privilege_source=privilege_source_of(actor) if privilege_source is None else privilege_source,
-        actor=truncate_text(actor_name(caller), 255),
-        assumed_role=caller.assumed_role,
-        access_token_id=caller.identity.access_token_id if caller.identity is not None else None,
-        object_type=truncate_text(object_type, 32),
-        object_id=truncate_text(str(object_id), 255),
-        project_id=truncate_text(project or "", 128),
-        request_id=None if request_id is None else request_id.uuid,
-        address=truncate_text(origin.address or "", 64),
-        forwarded_for=_forwarded_for(origin.forwarded_for),
-        user_agent=_header(origin.user_agent),
-        details=canonical_details(details or {}),
-    )
+    return {
+        "event": event,
+        "privilege_source": privilege_source_of(actor),
+        "actor": truncate_text(actor_name(caller), 255),
+        "assumed_role": caller.assumed_role,
+        "access_token_id": caller.identity.access_token_id if caller.identity is not None else None,
+        "object_type": truncate_text(object_type, 32),
+        "object_id": truncate_text(object_id, 255),
+        "project_id": truncate_text(project, 128),
+        "request_id": None if request_id is None else request_id.uuid,
+        "address": truncate_text(origin.address or "", 64),
+        "forwarded_for": _forwarded_for(origin.forwarded_for),
+        "user_agent": _header(origin.user_agent),
+        "details": canonical_details(details),
+    }
 
 
 def actor_name(actor: Actor) -> str:
@@ -127,16 +142,21 @@ def canonical_details(document: Mapping[str, Any]) -> str:
 
 def canonical_text(document: Mapping[str, Any]) -> str:
     """Return canonical JSON: sorted keys, no spaces, ASCII; values of other types are written as text."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_as_text)
+    return _encode(document)
 
 
 def truncate_text(text: str, max_length: int) -> str:
     """Truncate to `max_length` characters and replace what databases reject: NUL and lone surrogates."""
+    if len(text) <= max_length and text.isascii() and "\x00" not in text:
+        return text
     return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def _as_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+_encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_as_text).encode
 
 
 def _forwarded_for(value: str | None) -> str:
@@ -148,7 +168,9 @@ def _forwarded_for(value: str | None) -> str:
 
 def _header(value: str | None) -> str:
     """Decode a header, whose bytes WSGI passes as latin-1, as UTF-8."""
-    return truncate_text((value or "")[:256].encode("latin-1", "replace").decode("utf-8", "replace"), 256)
+    if not value:
+        return ""
+    return truncate_text(value[:256].encode("latin-1", "replace").decode("utf-8", "replace"), 256)
 
 
 PROJECT_OBJECT_TYPES: Final = frozenset(

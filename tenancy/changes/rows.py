@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,20 +25,22 @@ from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor
 from tenancy.audit.recording import (
     actor_name,
-    build_record,
     canonical_text,
     is_audit_enabled,
     log_event,
+    record_columns,
     truncate_text,
 )
 from tenancy.changes.kinds import Change
-from tenancy.models import AuditRecord
 
 MAX_DATA_LENGTH: Final = 786_432
 """Maximum bytes of an event's data; of longer data only the length is kept. Message brokers accept 1 MiB."""
 
 EventRow = dict[str, Any]
 """An event by column, without its sequence."""
+
+AuditRow = dict[str, Any]
+"""An audit record by column, without those that are equal for all changes."""
 
 
 class RecordedChange:
@@ -83,14 +86,16 @@ class RecordedChange:
         }
         log_event(self.kind.audit_event, self.actor, fields | self._details)
 
-    def build_record(self) -> AuditRecord:
-        """Return the unsaved audit record."""
-        record = build_record(
-            self.kind.audit_event, actor=self.actor, object_type=self.object_type, object_id=self.object_id,
-            project=self.project_id, details=self._details,
-        )  # fmt: skip
-        record.at = self.at
-        return record
+    def build_audit_row(self) -> AuditRow:
+        """Return the audit record, in the order of its columns."""
+        return {
+            "id": new_id(),
+            "at": self.at,
+            **record_columns(
+                self.kind.audit_event, actor=self.actor, object_type=self.object_type, object_id=self.object_id,
+                project=self.project_id, details=self._details,
+            ),
+        }  # fmt: skip
 
     def build_event(self, *, count: int = 1, index: int = 0) -> EventRow:
         """Return the event, number `index` of `count` of its transaction."""
@@ -135,13 +140,16 @@ _EVENT_COLUMNS: Final = {
 """Columns of an event but its sequence, with their types, in the order of `RecordedChange.build_event`."""
 
 _AUDIT_COLUMNS: Final = {
-    "id": "uuid", "at": "timestamptz", "last_at": "timestamptz", "count": "bigint", "event": "text", "action": "text",
-    "outcome": "text", "reason": "text", "privilege_source": "text", "actor": "text", "assumed_role": "uuid",
-    "access_token_id": "uuid", "object_type": "text", "object_id": "text", "project_id": "text", "request_id": "uuid",
-    "address": "text", "forwarded_for": "text", "user_agent": "text", "details": "text", "previous_hash": "text",
-    "hash": "text",
+    "id": "uuid", "at": "timestamptz", "event": "text", "privilege_source": "text", "actor": "text",
+    "assumed_role": "uuid", "access_token_id": "uuid", "object_type": "text", "object_id": "text", "project_id": "text",
+    "request_id": "uuid", "address": "text", "forwarded_for": "text", "user_agent": "text", "details": "text",
 }  # fmt: skip
-"""Columns of an unsealed audit record, with their types."""
+"""Columns of an audit record with their types, in the order of `RecordedChange.build_audit_row`."""
+
+_AUDIT_CONSTANTS: Final = {
+    "count": "1", "outcome": "'allowed'", "action": "''", "reason": "''", "previous_hash": "''", "hash": "''",
+}  # fmt: skip
+"""Columns that are equal for all changes, with their values in SQL."""
 
 _ONE_CHANGE: Final = """numbered AS (
   INSERT INTO tenancy_objectsequence AS s (object_key, number) SELECT %s, 1 FROM {guard}
@@ -152,7 +160,8 @@ _ONE_CHANGE: Final = """numbered AS (
 )"""
 
 _ONE_AUDIT_RECORD: Final = """, audited AS (
-  INSERT INTO tenancy_auditrecord ({audit_columns}) SELECT {audit_params} FROM {guard}
+  INSERT INTO tenancy_auditrecord ({audit_columns}, {constant_columns})
+  SELECT {audit_params}, {constants} FROM {guard}
 )"""
 
 _CHANGES: Final = """WITH events AS (
@@ -169,8 +178,8 @@ _CHANGES: Final = """WITH events AS (
 )"""
 
 _AUDIT_RECORDS: Final = """, audited AS (
-  INSERT INTO tenancy_auditrecord ({audit_columns})
-  SELECT {audit_columns} FROM json_to_recordset(%s::json) AS a({audit_types})
+  INSERT INTO tenancy_auditrecord ({audit_columns}, {constant_columns})
+  SELECT {audit_columns}, {constants} FROM json_to_recordset(%s::json) AS a({audit_types})
 )"""
 
 # WHERE before ON CONFLICT is needed by SQLite, which would parse the latter as a join condition otherwise.
@@ -195,8 +204,7 @@ def change_params(change: RecordedChange) -> list[Any]:
     event = change.build_event()
     params = [event["object_key"], *event.values()]
     if change.is_audited:
-        record = change.build_record()
-        params += [getattr(record, column) for column in _AUDIT_COLUMNS]
+        params += change.build_audit_row().values()
     return params
 
 
@@ -207,17 +215,16 @@ def write_changes(changes: Sequence[RecordedChange]) -> None:
         fetch_one("default", _write_one(is_audited=changes[0].is_audited), change_params(changes[0]))
         return
     events = [each.build_event(count=len(changes), index=index) for index, each in enumerate(changes)]
-    audit_records = [each.build_record() for each in changes if each.is_audited]
+    audit_rows = [each.build_audit_row() for each in changes if each.is_audited]
     if not is_postgres:
-        _write_step_by_step(events, audit_records)
+        _write_step_by_step(events, audit_rows)
         return
     for index, batch in enumerate(batches(events, BATCH_SIZE)):
-        records = audit_records[index * BATCH_SIZE : (index + 1) * BATCH_SIZE]  # at most one for each event
+        records = audit_rows[index * BATCH_SIZE : (index + 1) * BATCH_SIZE]  # at most one for each event
         rows = [event | {"remaining": left} for event, left in zip(batch, _remaining(batch), strict=True)]
         params = [write_json(rows).decode()]
         if records:
-            documents = [{column: getattr(each, column) for column in _AUDIT_COLUMNS} for each in records]
-            params.append(write_json(documents).decode())
+            params.append(write_json(records).decode())
         fetch_one("default", _write_many(is_audited=bool(records)), params)
 
 
@@ -240,6 +247,8 @@ def _filled(text: str, guard: str) -> str:
         audit_columns=", ".join(_AUDIT_COLUMNS),
         audit_params=_params(_AUDIT_COLUMNS),
         audit_types=_with_types(_AUDIT_COLUMNS),
+        constant_columns=", ".join(_AUDIT_CONSTANTS),
+        constants=", ".join(_AUDIT_CONSTANTS.values()),
         guard=guard,
     )
 
@@ -252,7 +261,7 @@ def _with_types(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def _write_step_by_step(events: Sequence[EventRow], audit_records: Sequence[AuditRecord]) -> None:
+def _write_step_by_step(events: Sequence[EventRow], audit_rows: Sequence[AuditRow]) -> None:
     """On SQLite: three statements, whatever the number of rows."""
     counts = Counter(event["object_key"] for event in events)
     numbers: dict[str, int] = dict(fetch_all("default", _NEXT_NUMBERS, [write_json(counts).decode()]))
@@ -264,14 +273,20 @@ def _write_step_by_step(events: Sequence[EventRow], audit_records: Sequence[Audi
             for event, remaining in zip(events, _remaining(events), strict=True)
         ],
     )
-    if audit_records:
-        columns = list(_AUDIT_COLUMNS)
-        _insert("tenancy_auditrecord", columns, [[getattr(each, name) for name in columns] for each in audit_records])
+    if audit_rows:
+        values = [list(each.values()) for each in audit_rows]
+        _insert("tenancy_auditrecord", list(_AUDIT_COLUMNS), values, _AUDIT_CONSTANTS)
 
 
-def _insert(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    values = ", ".join(f"json_extract(value, '$[{index}]')" for index in range(len(columns)))
-    statement = f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM json_each(%s)"  # noqa: S608
+def _insert(
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    constants: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    values = ", ".join([*(f"json_extract(value, '$[{index}]')" for index in range(len(columns))), *constants.values()])
+    names = ", ".join([*columns, *constants])
+    statement = f"INSERT INTO {table} ({names}) SELECT {values} FROM json_each(%s)"  # noqa: S608
     execute(statement, [write_json([[_as_stored(value) for value in row] for row in rows]).decode()])
 
 

@@ -20,6 +20,7 @@ from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Project
+from tenancy.models.audit_record import AuditRecordQuerySet
 from tenancy.selectors import audit_records
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
@@ -104,6 +105,36 @@ def test_rows_of_the_same_time_are_listed_once(seven: list[str]) -> None:
         found += [row["id"] for row in page["records"]]
         token = page.get("next-page-token")
     assert found == seven[::-1]
+
+
+def test_sealed_and_unsealed_rows_are_listed_in_one_order(seven: list[str]) -> None:
+    """They are found by different indexes."""
+    seal_records(actor=INTERNAL)
+    AuditRecord.objects.filter(object_id__in=["0", "2", "5"]).update(position=None)
+    assert numbers() == ["6", "5", "4", "3", "2", "1", "0"]
+    assert numbers("from=2026-01-31T02:00:00Z&to=2026-01-31T06:00:00Z") == ["5", "4", "3", "2"]
+    found = list[str]()
+    token: str | None = ""
+    while token is not None:
+        page = api.get(f"?event=role.created&pageSize=2&pageToken={token}").json()
+        found += [row["object-id"] for row in page["records"]]
+        token = page.get("next-page-token")
+    assert found == ["6", "5", "4", "3", "2", "1", "0"]
+
+
+def test_rows_that_are_sealed_while_they_are_listed_are_listed_once(
+    seven: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed = AuditRecordQuerySet.sealed
+
+    def seal_and_read(rows: AuditRecordQuerySet) -> AuditRecordQuerySet:
+        monkeypatch.setattr(AuditRecordQuerySet, "sealed", sealed)
+        assert seal_records(actor=INTERNAL) >= 7
+        return sealed(rows)
+
+    monkeypatch.setattr(AuditRecordQuerySet, "sealed", seal_and_read)
+    assert numbers() == ["6", "5", "4", "3", "2", "1", "0"]
+    assert AuditRecordQuerySet.sealed is sealed
 
 
 @pytest.mark.parametrize(
