@@ -71,4 +71,4 @@ def test_sealing(bootstrapped: None) -> None:
         assert verify_chain().unsealed == 0
         return is_new
 
-    kill_at_step_after_step(act, check, old=7)
+    kill_at_step_after_step(act, check, old=6)
