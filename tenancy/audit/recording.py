@@ -106,7 +106,7 @@ def record_columns(
     origin, request_id = context.origin, context.request_id
     return {
         "event": event,
-        "privilege_source": privilege_source_of(actor),
+        "privilege_source": privilege_source_of(actor).value,
         "actor": truncate_text(actor_name(caller), 255),
         "assumed_role": caller.assumed_role,
         "access_token_id": caller.identity.access_token_id if caller.identity is not None else None,
