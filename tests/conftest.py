@@ -27,7 +27,7 @@ gc.disable()
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
-STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openfga", "opa"}
+STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openfga", "opa", "redis", "rabbitmq"}
 """Fixtures that start the part of their name; the tests that use them have the mark `part` of it."""
 
 RUNS = ("sqlite", "postgres", "servers-sqlite", "servers-postgres", "spark", "generated", "parts", "engines")

@@ -1,4 +1,5 @@
-"""Settings of servers that the catalog uses: Vault, with the keys for credentials in the database, and OpenFGA."""
+"""Settings of servers that the catalog uses: Vault, with the keys for credentials in the database, OpenFGA, and the
+message broker of Celery."""
 
 from __future__ import annotations
 
@@ -98,6 +99,25 @@ def check_vault(kv2: Kv2Settings, vault: VaultSettings) -> None:
                 missing = ["ICEKEEPER__VAULT__KUBERNETES_ROLE"]
     if missing:
         raise ValueError(f"ICEKEEPER__VAULT__AUTH_METHOD={vault.auth_method} needs {' and '.join(missing)}")
+
+
+def _broker_url(url: SecretStr) -> SecretStr:
+    scheme, separator, rest = url.get_secret_value().partition("://")
+    if not (separator and rest and re.fullmatch(r"[a-z][a-z0-9+]*", scheme)):
+        raise ValueError("a URL such as redis://redis:6379/0 or amqps://user:password@rabbitmq:5671/icekeeper")
+    return url
+
+
+class CelerySettings(BaseModel):
+    """`ICEKEEPER__CELERY__*`: Celery, as an alternative to `manage.py worker`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    broker_url: Annotated[SecretStr, AfterValidator(_broker_url)] | None = Field(
+        None,
+        description="URL of the message broker, as Celery writes it: Redis or RabbitMQ. With it servers wake Celery "
+        "workers; tasks are rows of the database in any case",
+    )
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]

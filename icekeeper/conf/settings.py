@@ -29,6 +29,7 @@ from icekeeper.conf.authentication import (
     check_trusted_engines,
 )
 from icekeeper.conf.external_services import (
+    CelerySettings,
     KeyList,
     Kv2Settings,
     OpenFgaConnectionSettings,
@@ -224,11 +225,10 @@ class Settings(DatabaseSettings):
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Audit trail")
 
     events: EventSettings = Field(default_factory=EventSettings, description="Events of changes")
-
+    celery: CelerySettings = Field(default_factory=CelerySettings, description="Celery")
     task_poll_interval: Duration = Field(
         10.0,
-        description="Interval at which an idle worker polls for tasks, such as purges; a shorter one costs "
-        "database statements",
+        description="Interval at which an idle worker polls for tasks; a shorter one costs database statements",
     )
     task_soft_deletion_workers: WorkerCount = Field(
         2, description="Threads of a worker that expire soft-deleted tables; 0 leaves them to other workers"
@@ -482,6 +482,7 @@ OWN_FIELDS = frozenset(
         "vault",
         "openfga_connection",
         "events",
+        "celery",
     }
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""

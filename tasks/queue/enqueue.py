@@ -66,13 +66,13 @@ def enqueue(tasks: Sequence[NewTask]) -> list[UUID]:
     if not tasks:
         return []
     at, queue = now(), tasks[0].queue
+    wake_after_commit(queue)
     if connection.vendor == "postgresql":
         rows = [
             _printable(asdict(task)) | {"scheduled_for": task.scheduled_for or at, "created_at": at} for task in tasks
         ]
         inserted = fetch_all("default", _INSERT, [write_json(rows).decode(), queue])
         return [as_uuid(task_id) for task_id, _ in inserted if task_id is not None]
-    wake_after_commit()
     known = set(
         Task.objects.of_entities(queue, tasks[0].warehouse_id, [task.entity_id for task in tasks]).values_list(
             "project_id", "entity_type", "entity_id"

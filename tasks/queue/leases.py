@@ -133,6 +133,17 @@ _STATES: Final = {
 }
 
 
+_DUE_QUEUES: Final = """
+SELECT q.value FROM {queues}
+ WHERE EXISTS (SELECT 1 FROM tasks_task AS t
+                WHERE t.queue = q.value AND t.status = 'scheduled' AND t.scheduled_for <= {now})
+"""
+_DUE_QUEUES_BY_VENDOR: Final = {
+    "postgresql": _DUE_QUEUES.format(queues="unnest(%s::text[]) AS q(value)", now=_WORDS["postgresql"]["now"]),
+    "sqlite": _DUE_QUEUES.format(queues="json_each(%s) AS q", now=_WORDS["sqlite"]["now"]),
+}
+
+
 class LeaseLost(Exception):
     """Another worker has the task, or it was cancelled: this attempt must not change anything."""
 
@@ -239,6 +250,11 @@ def queue_state(queues: Sequence[str]) -> QueueState:
         None if following is None else (as_datetime(following) - moment).total_seconds(),
         first_lease is not None and as_datetime(first_lease) < moment,
     )
+
+
+def due_queues(queues: Sequence[str]) -> list[str]:
+    """Return those of the queues that have a due task; one statement."""
+    return [queue for (queue,) in fetch_all("default", _DUE_QUEUES_BY_VENDOR[connection.vendor], [list(queues)])]
 
 
 def claim_tasks(slots: Mapping[str, int], *, after: UUID = NO_ID) -> list[Lease]:

@@ -1,8 +1,8 @@
 """Wake-ups of workers: a task that becomes due starts at once, without frequent polling.
 
 On PostgreSQL a statement of the transaction that enqueues notifies the channel `icekeeper_tasks`, and workers listen on
-a connection of their own. On SQLite each worker has a named pipe next to the database. A lost wake-up delays a task
-until the next poll.
+a connection of their own. On SQLite each worker has a named pipe next to the database. Celery workers get a message. A
+lost wake-up delays a task until the next poll.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -22,6 +23,7 @@ from django.db import connection, transaction
 
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.retry import backoff_seconds
+from tasks.queue.celery_messages import sender
 
 CHANNEL: Final = "icekeeper_tasks"
 NOTIFY: Final = f"pg_notify('{CHANNEL}', %s)"
@@ -52,13 +54,18 @@ def wake_workers(queue: str) -> None:
     """Wake the workers of `queue` when the caller's transaction commits; one statement on PostgreSQL."""
     if connection.vendor == "postgresql":
         fetch_one("default", f"SELECT {NOTIFY}", [queue])
-    else:
-        wake_after_commit()
+    wake_after_commit(queue)
 
 
-def wake_after_commit() -> None:
-    """Wake all workers on SQLite after the caller's transaction. On PostgreSQL a statement of it does (`NOTIFY`)."""
-    transaction.on_commit(_write_to_pipes, robust=True)
+def wake_after_commit(queue: str) -> None:
+    """Wake those workers of `queue` after the caller's transaction that no statement of it wakes (`NOTIFY`).
+
+    These are the workers on SQLite, and those of Celery.
+    """
+    if connection.vendor == "sqlite":
+        transaction.on_commit(_write_to_pipes, robust=True)
+    if settings.ICEKEEPER.celery.broker_url is not None:
+        transaction.on_commit(partial(sender.send, queue), robust=True)
 
 
 def open_listener() -> Listener:

@@ -9,9 +9,10 @@ import select
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 from uuid import UUID
@@ -19,15 +20,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from catalog.services.locations.purge import purge
-from catalog.services.tables.drop import expire_tabular
-from icekeeper.kernel.errors.types import CatalogError
-from tasks.models import NO_ID, Task
-from tasks.queue.cleanup import clean_task_log
+from tasks.models import NO_ID
 from tasks.queue.leases import (
     Lease,
-    LeaseLost,
-    StopRequested,
     claim_tasks,
     queue_state,
     recover_expired_leases,
@@ -36,17 +31,9 @@ from tasks.queue.wake import Listener, open_listener
 from tasks.runtime.jobs import jobs_of_workers
 from tasks.runtime.scheduler import Scheduler
 from tasks.runtime.worker_jobs import run_due_jobs
+from tasks.workers.execution import WORK, WorkerStopped, execute_task, slots_by_setting
 from tenancy.actor import INTERNAL
 from tenancy.maintenance import is_read_only_by_setting, is_read_only_now
-
-Work = Callable[[Lease, Callable[[], object]], None]
-"""Executes a task. The second argument must be called before each step of long work."""
-
-WORK: Final[dict[str, Work]] = {
-    Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
-    Task.Queue.TABULAR_PURGE.value: purge,
-    Task.Queue.TASK_LOG_CLEANUP.value: clean_task_log,
-}
 
 JITTER_SECONDS: Final = 0.5
 PAUSE_AFTER_ERROR: Final = 5.0
@@ -56,52 +43,6 @@ MIN_PAUSE_SECONDS: Final = 0.01
 """Before another claim: a task that is due can be locked by another worker for a moment."""
 
 logger = logging.getLogger("icekeeper.tasks")
-
-
-class WorkerStopped(Exception):
-    """The process must stop, or pause in maintenance mode: the lease of the current task is released."""
-
-
-def execute_task(lease: Lease, check: Callable[[], object]) -> None:
-    """Execute a leased task; a failed one is retried later. `check` raises `WorkerStopped` when it must be released."""
-    began = time.monotonic()
-    fields = {
-        "task": str(lease.task_id),
-        "queue": lease.queue,
-        "warehouse": str(lease.warehouse_id),
-        "entity": str(lease.entity_id),
-        "attempt": lease.attempt,
-    }
-
-    def checkpoint() -> None:
-        check()
-        lease.extend()
-
-    try:
-        check()
-        WORK[lease.queue](lease, checkpoint)
-    except WorkerStopped:
-        lease.release()
-        logger.info("task released", extra=fields)
-    except StopRequested:
-        _fail(lease, "Stopped.", fields)
-    except LeaseLost as lost:
-        logger.warning("task lost: %s", lost, extra=fields)
-    except CatalogError as error:
-        _fail(lease, error.message, fields)
-    except Exception as error:
-        logger.exception("task failed unexpectedly", extra=fields)
-        _fail(lease, f"{type(error).__name__}: {error}", fields)
-    else:
-        logger.info("task done", extra=fields | {"duration_ms": round((time.monotonic() - began) * 1000, 3)})
-
-
-def _fail(lease: Lease, message: str, fields: Mapping[str, Any]) -> None:
-    pause = lease.fail(message)
-    if pause is None:
-        logger.error("task failed for good: %s", message, extra=fields)
-    else:
-        logger.warning("task failed: %s", message, extra={**fields, "next_try_in_s": round(pause, 1)})
 
 
 class Worker:
@@ -124,6 +65,7 @@ class Worker:
         self._running: Counter[str] = Counter()
         self._lock = Lock()
         self._last_warehouse: UUID = NO_ID
+        self._look_at = 0.0
 
     def stop(self, *_: Any) -> None:
         """Stop the loop. A signal handler, so it must not lock anything."""
@@ -138,18 +80,24 @@ class Worker:
 
     def run(self) -> None:
         """Execute tasks until `stop` is called; errors do not end the loop."""
+        with self.open_pool() as step:
+            while not self._should_stop():
+                step()
+
+    @contextmanager
+    def open_pool(self) -> Iterator[Callable[[], None]]:
+        """Yield a function that starts what is due and waits for more, at most `MAX_SLEEP_SECONDS`.
+
+        At the end the tasks that still run are released.
+        """
         logger.info("worker started", extra={"pid": os.getpid(), "queues": self.slots})
         listener = open_listener()
         try:
             with ThreadPoolExecutor(max(1, sum(self.slots.values())), thread_name_prefix="task") as pool:
-                while not self._should_stop():
-                    try:
-                        pause = self.start_due_tasks(pool)
-                    except Exception:
-                        logger.exception("the worker failed")
-                        pause = PAUSE_AFTER_ERROR
-                    close_old_connections()
-                    self._sleep(pause, listener)
+                try:
+                    yield partial(self._step, pool, listener)
+                finally:
+                    self.is_stopping = True
         finally:
             listener.close()
             connections.close_all()
@@ -172,11 +120,21 @@ class Worker:
                 return True
         return False
 
+    def _step(self, pool: ThreadPoolExecutor, listener: Listener) -> None:
+        if time.monotonic() >= self._look_at:
+            try:
+                pause = self.start_due_tasks(pool)
+            except Exception:
+                logger.exception("the worker failed")
+                pause = PAUSE_AFTER_ERROR
+            close_old_connections()
+            self._look_at = time.monotonic() + pause
+        if self._wait(self._look_at - time.monotonic(), listener):
+            self._look_at = 0.0
+
     def start_due_tasks(self, pool: ThreadPoolExecutor) -> float:
         """Start what is due on the free threads; return the seconds until there may be more to do."""
-        with self._lock:
-            free = {queue: count - self._running[queue] for queue, count in self.slots.items()}
-        queues = [queue for queue, count in free.items() if count > 0]
+        queues = self.queues_with_free_threads()
         if not queues:
             return self.poll_interval  # a thread that has finished interrupts the pause
         state = queue_state(queues)
@@ -184,15 +142,26 @@ class Worker:
             return MAX_SLEEP_SECONDS
         if state.has_expired_leases:
             recover_expired_leases()
-        leases = self._claim(free) if state.is_due or state.has_expired_leases else []
+        if (state.is_due or state.has_expired_leases) and self.start(pool):
+            return MIN_PAUSE_SECONDS
+        pause = self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
+        return pause if state.seconds_until_due is None else min(pause, state.seconds_until_due + MIN_PAUSE_SECONDS)
+
+    def queues_with_free_threads(self) -> list[str]:
+        return [queue for queue, count in self._free_threads().items() if count > 0]
+
+    def start(self, pool: ThreadPoolExecutor) -> bool:
+        """Start due tasks on the free threads; return whether there were any."""
+        leases = self._claim(self._free_threads())
         for lease in leases:
             with self._lock:
                 self._running[lease.queue] += 1
             pool.submit(self._execute, lease)
-        if leases:
-            return MIN_PAUSE_SECONDS
-        pause = self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
-        return pause if state.seconds_until_due is None else min(pause, state.seconds_until_due + MIN_PAUSE_SECONDS)
+        return bool(leases)
+
+    def _free_threads(self) -> dict[str, int]:
+        with self._lock:
+            return {queue: count - self._running[queue] for queue, count in self.slots.items()}
 
     def _claim(self, free: Mapping[str, int]) -> Sequence[Lease]:
         leases = claim_tasks(free, after=self._last_warehouse)
@@ -225,31 +194,20 @@ class Worker:
         with suppress(BlockingIOError):  # it is full: the loop will wake in any case
             os.write(self._waker, b".")
 
-    def _sleep(self, seconds: float, listener: Listener) -> None:
-        """Wait until something may be due: a wake-up, a finished thread, or the end of the pause."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._should_stop():
-            poll, descriptor = select.poll(), listener.fileno()
-            poll.register(self._wake, select.POLLIN)
-            if descriptor is not None:
-                poll.register(descriptor, select.POLLIN)
-            ready = poll.poll(min(left, MAX_SLEEP_SECONDS) * 1000)
-            if not ready:
-                continue
-            listener.drain()
-            with suppress(BlockingIOError):
-                os.read(self._wake, 65_536)
-            return
-
-
-def slots_by_setting() -> dict[str, int]:
-    """Return the number of threads for each queue in a worker process."""
-    conf = settings.ICEKEEPER
-    return {
-        Task.Queue.SOFT_DELETION.value: conf.task_soft_deletion_workers,
-        Task.Queue.TABULAR_PURGE.value: conf.task_tabular_purge_workers,
-        Task.Queue.TASK_LOG_CLEANUP.value: conf.task_log_cleanup_workers,
-    }
+    def _wait(self, seconds: float, listener: Listener) -> bool:
+        """Wait until something may be due: a wake-up or a finished thread (return True), or the end of the time."""
+        if seconds <= 0 or self._should_stop():
+            return False
+        poll, descriptor = select.poll(), listener.fileno()
+        poll.register(self._wake, select.POLLIN)
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+        if not poll.poll(min(seconds, MAX_SLEEP_SECONDS) * 1000):
+            return False
+        listener.drain()
+        with suppress(BlockingIOError):
+            os.read(self._wake, 65_536)
+        return True
 
 
 def run_worker(*, parent: int | None = None, once: bool = False, queues: Sequence[str] | None = None) -> None:

@@ -81,6 +81,7 @@ NOT_RUN: Final = {
     ("drops.md", "search-tabular"): IDS + "tests/management/test_search_tabulars.py",
     ("drops.md", "$W/statistics"): IDS + "tests/management/test_warehouse_statistics.py",
     ("drops.md", "location_reservations"): IDS + "tests/management/test_location_reservations_command.py",
+    ("tasks.md", "celery -A icekeeper beat"): "the broker that it names does not exist: tests/workers/test_celery.py",
     ("tasks.md", "manage.py worker"): "it runs until it is stopped: tests/workers/test_processes.py, test_worker.py",
     ("tasks.md", "manage.py tasks list"): "it needs a failed task: tests/management/test_tasks_command.py",
     ("tasks.md", "task/list"): IDS + "tests/management/test_tasks_api.py",

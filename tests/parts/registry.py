@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,9 @@ from tests.parts import (
     opa,
     openfga,
     postgres,
+    rabbitmq,
     rck,
+    redis,
     sail,
     seaweedfs,
     trino,
@@ -160,11 +163,31 @@ def _find_java_program(name: str, version: str, home: Path | None, cure: str) ->
     return Found(name, version, str(home))
 
 
+def _find_package(name: str, program: str | Path | None, version: Sequence[str], cure: str) -> Found | Missing:
+    """Return a program of the distribution; `version` prints its version."""
+    if program is None:
+        return Missing(name, "it is not installed", cure)
+    printed = subprocess.run(version, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\d+\.\d+\.\d+", printed)
+    return Found(name, found[0] if found else "?", str(program))
+
+
+def _find_redis() -> Found | Missing:
+    return _find_package("Redis", redis.find_program(), ["redis-server", "--version"], redis.CURE)
+
+
+def _find_rabbitmq() -> Found | Missing:
+    version = ["dpkg-query", "--show", "--showformat", "${Version}", "rabbitmq-server"]
+    return _find_package("RabbitMQ", rabbitmq.find_program(), version, rabbitmq.CURE)
+
+
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
     "shell": _find_shell,
     "rck": _find_rck,
+    "redis": _find_redis,
+    "rabbitmq": _find_rabbitmq,
     "keycloak": _find_keycloak,
     "minio": lambda: _find_go_program("MinIO", minio.PROGRAM),
     "seaweedfs": _find_seaweedfs,

@@ -7,7 +7,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.db.checks import UnusableDatabase, check_databases
 from icekeeper.kernel.errors.types import CatalogError
 from storage.secrets.stores import require_readable_secrets
-from tasks.workers.worker import WORK, run_worker
+from tasks.workers.execution import WORK
+from tasks.workers.worker import run_worker
 from tenancy import maintenance
 
 
