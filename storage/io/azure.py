@@ -185,8 +185,8 @@ class AzureContainer(Bucket):
             if not token:
                 return
 
-    def delete_name(self, name: str) -> None:
-        self._retry(name, self._delete, name, delete_snapshots="include")
+    def delete_name(self, name: str, *, remaining: RemainingTime = unlimited) -> None:
+        self._retry(name, self._delete, name, delete_snapshots="include", remaining=remaining)
 
     def is_folder(self, name: str) -> bool:
         return self._retry(name, self._has_mark_of_folder, name)
@@ -213,8 +213,8 @@ class AzureContainer(Bucket):
         pages: Any = found.by_page(token)
         blobs = list(next(pages, ()))
         folders = {blob.name for blob in blobs if _is_folder(blob.metadata)}
-        names = [blob.name for blob in blobs if blob.name not in folders]
-        return ListedPage(names, sorted(folders)), pages.continuation_token
+        objects = {blob.name: blob.size or 0 for blob in blobs if blob.name not in folders}
+        return ListedPage(objects, sorted(folders)), pages.continuation_token
 
     def _delete(self, name: str, **options: Any) -> None:
         try:

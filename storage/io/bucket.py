@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = 1000
 """Maximum of names in one page of a list."""
+MAX_SIZE_DIGITS: Final = 18
 NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 """obstore does not retry: `retry_store_call` knows the deadline, and which writes have an unknown result."""
 
@@ -36,10 +37,17 @@ UNRESOLVABLE_PROXY: Final = "http://redirected.invalid"
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """A page of object names. `folders` are directories, which some stores have; without a trailing slash."""
+    """A page of objects: their sizes in bytes by name.
 
-    names: Sequence[str]
+    `folders` are directories, which some stores have; without a trailing slash.
+    """
+
+    objects: Mapping[str, int]
     folders: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.objects)
 
 
 class Bucket(ABC):
@@ -73,20 +81,27 @@ class Bucket(ABC):
     def list_names(
         self, prefix: str, *, page: int = PAGE, remaining: RemainingTime = unlimited
     ) -> Iterator[ListedPage]:
-        """List the names that begin with `prefix`, in pages of at most `page` names, one request each.
+        """List the objects whose names begin with `prefix`, in pages of at most `page`, one request each.
 
         A page may be empty even if others follow. `remaining` is as in `retry_store_call`. Raises what it raises,
         `StoreUnavailable`, `StoreRefused`.
         """
 
     @abstractmethod
-    def delete_name(self, name: str) -> None:
+    def delete_name(self, name: str, *, remaining: RemainingTime = unlimited) -> None:
         """Delete one object, if it exists. Raises as `list_names`."""
 
-    def delete_names(self, names: Sequence[str]) -> None:
-        """Delete objects, if they exist. An error does not stop the others. Raises the first, as `list_names`."""
+    def delete_names(self, names: Sequence[str], *, remaining: RemainingTime = unlimited) -> dict[str, CatalogError]:
+        """Delete objects, if they exist. An error does not stop the others.
+
+        Returns the errors by name, those of `list_names`. The deletion of all other objects is confirmed.
+        """
         (name,) = names
-        self.delete_name(name)
+        try:
+            self.delete_name(name, remaining=remaining)
+        except CatalogError as error:
+            return {name: error}
+        return {}
 
     def is_folder(self, name: str) -> bool:
         """Return whether a directory with this name exists, in stores that have directories."""
@@ -95,6 +110,13 @@ class Bucket(ABC):
     def remove_folders(self, folders: Sequence[str]) -> int:
         """Remove those of these directories that are empty, in this order; return how many no longer exist."""
         return 0
+
+
+def listed_size(text: object) -> int:
+    """Return the size of an object in a list, which stores write as a decimal number; 0 for anything else."""
+    if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= MAX_SIZE_DIGITS:
+        return int(text)
+    return 0
 
 
 def client_options(endpoint: str) -> ClientConfig:

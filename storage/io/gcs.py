@@ -36,6 +36,7 @@ from storage.io.bucket import (
     Bucket,
     ListedPage,
     client_options,
+    listed_size,
     store_error,
     too_large_error,
     unavailable_error,
@@ -124,7 +125,7 @@ class GcsBucket(Bucket):
     def list_names(
         self, prefix: str, *, page: int = PAGE, remaining: RemainingTime = unlimited
     ) -> Iterator[ListedPage]:
-        parameters = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
+        parameters = {"prefix": prefix, "maxResults": str(page), "fields": "items(name,size),nextPageToken"}
         while True:
             try:
                 listed = self._retry("GET", self._objects_at, prefix, parameters, remaining=remaining)
@@ -136,9 +137,9 @@ class GcsBucket(Bucket):
                 return
             parameters["pageToken"] = token
 
-    def delete_name(self, name: str) -> None:
+    def delete_name(self, name: str, *, remaining: RemainingTime = unlimited) -> None:
         with suppress(ObjectNotFound):
-            self._retry("DELETE", self._object(name), name, {})
+            self._retry("DELETE", self._object(name), name, {}, remaining=remaining)
 
     def _object(self, name: str) -> str:
         return f"{self._objects_at}/{quote(name, safe='')}"
@@ -201,16 +202,16 @@ def _credential_provider(tokens: RefreshingValue[Token]) -> Callable[[], GCSCred
 
 
 def _listed(response: bytes, location: str) -> tuple[ListedPage, str | None]:
-    """Parse a page of names and the token of the next page."""
+    """Parse a page of objects and the token of the next page."""
     try:
         page = read_json(response, bound=_BOUND)
-        names = [each["name"] for each in page.get("items", [])]
+        objects = {each["name"]: listed_size(each.get("size")) for each in page.get("items", [])}
         token = page.get("nextPageToken") or None
     except (BadRequest, AttributeError, KeyError, TypeError):
-        names, token = [None], None
-    if not all(isinstance(name, str) for name in names) or not isinstance(token, str | None):
+        objects, token = {None: 0}, None
+    if not all(isinstance(name, str) for name in objects) or not isinstance(token, str | None):
         raise unavailable_error("no list", location)
-    return ListedPage(names), token
+    return ListedPage(objects), token
 
 
 def _reason(response: bytes) -> str | None:

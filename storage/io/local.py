@@ -18,7 +18,15 @@ from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
 from icekeeper.kernel.files import is_writable
 from storage.errors import StoreUnavailable
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
+from storage.io.port import (
+    ObjectExists,
+    ObjectNotFound,
+    ObjectStore,
+    ObjectTooLarge,
+    OnDeleted,
+    ignore_count,
+    timed,
+)
 from storage.profiles.local import local_path, normalize_location
 
 MAX_DEPTH = 64
@@ -121,7 +129,9 @@ class LocalStore(ObjectStore):
             return True
 
     @timed("sweep")
-    def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:
+    def delete_below(
+        self, location: str, checkpoint: Callable[[], object], on_deleted: OnDeleted = ignore_count
+    ) -> None:
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._translate_errors(location), self._folder(folders) as parent:
             is_removed = False
@@ -129,7 +139,7 @@ class LocalStore(ObjectStore):
                 checkpoint()
                 folder = os.open(name, OPEN_FOLDER, dir_fd=parent)
                 try:
-                    empty_folder(folder, checkpoint)
+                    empty_folder(folder, checkpoint, on_deleted)
                 finally:
                     os.close(folder)
                 checkpoint()
@@ -222,13 +232,14 @@ def contains_files(
     return False
 
 
-def empty_folder(folder: int, checkpoint: Callable[[], object]) -> None:
+def empty_folder(folder: int, checkpoint: Callable[[], object], on_deleted: OnDeleted = ignore_count) -> None:
     """Delete everything in an open folder; links are deleted, not followed. May be repeated.
 
-    `checkpoint` is called before each entry; what it raises ends the deletion. Memory and open descriptors are bounded.
-    Raises `OSError` (EBUSY) when another process keeps writing there.
+    `checkpoint` is called before each entry; what it raises ends the deletion. `on_deleted` is called after each file
+    and link. Memory and open descriptors are bounded. Raises `OSError` (EBUSY) when another process keeps writing
+    there.
     """
-    _empty(folder, folder, checkpoint, depth=0)
+    _empty(folder, folder, checkpoint, on_deleted, depth=0)
 
 
 def remove_folder(name: str, *, parent: int) -> bool:
@@ -244,7 +255,7 @@ def remove_folder(name: str, *, parent: int) -> bool:
     return True
 
 
-def _empty(folder: int, top: int, checkpoint: Callable[[], object], *, depth: int) -> None:
+def _empty(folder: int, top: int, checkpoint: Callable[[], object], on_deleted: OnDeleted, *, depth: int) -> None:
     """Repeat until a pass finds nothing: a deletion may hide entries from the pass that is running."""
     for _ in range(MAX_PASSES):
         is_empty = True
@@ -253,16 +264,20 @@ def _empty(folder: int, top: int, checkpoint: Callable[[], object], *, depth: in
                 is_empty = False
                 checkpoint()
                 if entry.is_dir(follow_symlinks=False):
-                    _remove_inner(entry.name, folder, top, checkpoint, depth=depth)
+                    _remove_inner(entry.name, folder, top, checkpoint, on_deleted, depth=depth)
                 else:
                     with suppress(FileNotFoundError, IsADirectoryError):
+                        size = entry.stat(follow_symlinks=False).st_size
                         os.unlink(entry.name, dir_fd=folder)
+                        on_deleted(1, size)
         if is_empty:
             return
     raise OSError(errno.EBUSY, "Another process keeps writing there")
 
 
-def _remove_inner(name: str, folder: int, top: int, checkpoint: Callable[[], object], *, depth: int) -> None:
+def _remove_inner(
+    name: str, folder: int, top: int, checkpoint: Callable[[], object], on_deleted: OnDeleted, *, depth: int
+) -> None:
     if depth == MAX_DEPTH:
         # A folder that is nested too deep is moved to the top, where a later pass finds it.
         with suppress(FileNotFoundError):
@@ -271,7 +286,7 @@ def _remove_inner(name: str, folder: int, top: int, checkpoint: Callable[[], obj
     with _opened(name, folder) as deeper:
         if deeper is None:
             return
-        _empty(deeper, top, checkpoint, depth=depth + 1)
+        _empty(deeper, top, checkpoint, on_deleted, depth=depth + 1)
     checkpoint()
     with suppress(NotADirectoryError):
         remove_folder(name, parent=folder)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import obstore
@@ -18,9 +16,18 @@ from obstore.exceptions import BaseError
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.threads import release_thread_slot
-from storage.errors import StoreRefused, StoreUnavailable
+from storage.errors import StoreRefused
 from storage.io.bucket import Bucket, NotImplementedByStore, obstore_error
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, timed
+from storage.io.deletion import delete_all, sweep
+from storage.io.port import (
+    ObjectExists,
+    ObjectNotFound,
+    ObjectStore,
+    ObjectTooLarge,
+    OnDeleted,
+    ignore_count,
+    timed,
+)
 from storage.network.store_http import retry_store_call
 from storage.profiles.location import location_inside
 
@@ -119,8 +126,10 @@ class RemoteStore(ObjectStore):
             next(self.bucket.list_names("", page=1, remaining=request_context.remaining_seconds), None)
 
     @timed("sweep")
-    def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:
-        sweep(self.bucket, f"{self._name(location)}/", checkpoint)
+    def delete_below(
+        self, location: str, checkpoint: Callable[[], object], on_deleted: OnDeleted = ignore_count
+    ) -> None:
+        sweep(self.bucket, f"{self._name(location)}/", checkpoint, on_deleted)
 
     def create_folder(self, location: str) -> bool:
         """Nothing to do: object stores have no folders."""
@@ -184,76 +193,3 @@ class RemoteStore(ObjectStore):
     def _head(self, name: str, location: str) -> None:
         with release_thread_slot():
             self.bucket.require(name, location)
-
-
-MAX_PASSES: Final = 10
-"""Limit of passes over a folder that is being deleted while clients keep writing to it."""
-MAX_FOLDERS: Final = 10_000
-"""Limit of directories that one pass collects."""
-FOLDER_BATCH: Final = 50
-"""Directories that are removed between two calls of `checkpoint`."""
-
-
-def sweep(bucket: Bucket, prefix: str, checkpoint: Callable[[], object]) -> None:
-    """Delete all objects with the prefix, and the directory itself, in bounded memory.
-
-    `checkpoint` is called before each page and each deletion; what it raises ends the deletion, after the calls that
-    are running. Raises as the bucket does.
-    """
-    passes = 0
-    while passes < MAX_PASSES:
-        deleted, folders = _delete_listed(bucket, prefix, checkpoint)
-        if not deleted and not folders:
-            if bucket.is_folder(own := prefix.removesuffix("/")):
-                bucket.remove_folders([own])
-            return
-        removed = 0
-        for together in _pieces(folders, FOLDER_BATCH):
-            checkpoint()
-            removed += bucket.remove_folders(together)
-        passes += bool(deleted) or not removed  # nested directories need several passes
-    raise StoreUnavailable("The object store failed: a client keeps writing there")
-
-
-def _delete_listed(bucket: Bucket, prefix: str, checkpoint: Callable[[], object]) -> tuple[int, list[str]]:
-    """Delete the objects that one listing returns. Return the number of calls, and the directories, inner ones first.
-
-    At most `MAX_FOLDERS` directories are collected.
-    """
-    checkpoint()
-    bucket.prepare()
-    under_way: deque[Future[None]] = deque()
-    calls = 0
-    folders: list[str] = []
-    with ThreadPoolExecutor(bucket.max_parallel_deletes, thread_name_prefix="sweep") as pool:
-        for listed in bucket.list_names(prefix):
-            folders += listed.folders[: MAX_FOLDERS - len(folders)]
-            for together in _pieces(listed.names, bucket.delete_batch_size):
-                checkpoint()
-                if len(under_way) >= bucket.max_parallel_deletes:
-                    under_way.popleft().result()
-                under_way.append(pool.submit(bucket.delete_names, together))
-                calls += 1
-            checkpoint()
-        for call in under_way:
-            checkpoint()
-            call.result()
-    return calls, sorted(folders, key=lambda folder: -folder.count("/"))
-
-
-def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
-    """Delete objects, if they exist, in batches. A failed batch does not stop the others; its error is raised."""
-    bucket.prepare()
-    pieces = list(_pieces(names, bucket.delete_batch_size))
-    if len(pieces) == 1:
-        bucket.delete_names(pieces[0])
-        return
-    with ThreadPoolExecutor(bucket.max_parallel_deletes, thread_name_prefix="delete") as pool:
-        calls = [pool.submit(bucket.delete_names, piece) for piece in pieces]
-    for call in calls:
-        call.result()
-
-
-def _pieces(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), size):
-        yield names[start : start + size]

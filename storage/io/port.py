@@ -22,6 +22,14 @@ class ObjectTooLarge(CatalogError):
     status, wire_type = 400, "BadRequestException"
 
 
+OnDeleted = Callable[[int, int], object]
+"""Gets the numbers of files and bytes of which the store has confirmed the deletion since the last call."""
+
+
+def ignore_count(_files: int, _size: int) -> None:
+    """Count nothing."""
+
+
 timed = partial(time_store_calls, expected=(ObjectNotFound, ObjectExists, ObjectTooLarge))
 """Decorator of a store's method, with the name of the operation in the metrics."""
 
@@ -78,11 +86,14 @@ class ObjectStore(ABC):
         """
 
     @abstractmethod
-    def delete_below(self, location: str, checkpoint: Callable[[], object]) -> None:
+    def delete_below(
+        self, location: str, checkpoint: Callable[[], object], on_deleted: OnDeleted = ignore_count
+    ) -> None:
         """Delete all objects below the location, and nothing else. May be repeated.
 
-        `checkpoint` is called before each step; what it raises ends the deletion. Raises `InvalidLocation` when the
-        location is not a folder, `StoreUnavailable` when another process keeps writing there.
+        `checkpoint` is called before each step, and every second during long ones; what it raises ends the deletion.
+        `on_deleted` is called in the same thread, also for what is deleted before an error. Raises `InvalidLocation`
+        when the location is not a folder, `StoreUnavailable` when another process keeps writing there.
         """
 
     @abstractmethod

@@ -36,6 +36,7 @@ from storage.io.bucket import (
     unavailable_error,
 )
 from storage.io.port import ObjectNotFound
+from storage.io.s3_listing import parse_objects
 from storage.network.aws_clients import create_client
 from storage.network.store_http import RemainingTime, retry_store_call, unlimited
 from storage.profiles.s3 import S3Profile
@@ -127,41 +128,35 @@ class S3Bucket(Bucket):
         parameters: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
         while True:
             listed = self._retry(prefix, lambda: self._client().list_objects_v2(**parameters), remaining=remaining)
-            yield ListedPage([each["Key"] for each in listed.get("Contents", []) if "Key" in each])
+            yield ListedPage({each["Key"]: each["Size"] for each in listed.get("Contents", [])})
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
                 return
             parameters["ContinuationToken"] = token
 
-    def delete_name(self, name: str) -> None:
+    def delete_name(self, name: str, *, remaining: RemainingTime = unlimited) -> None:
         """Uses botocore, as `read` does."""
+        parameters = {"Bucket": self._profile.bucket, "Key": name}
         with suppress(ObjectNotFound):
-            self._retry(name, lambda: self._client().delete_object(Bucket=self._profile.bucket, Key=name))
+            self._retry(name, lambda: self._client().delete_object(**parameters), remaining=remaining)
 
-    def delete_names(self, names: Sequence[str]) -> None:
+    def delete_names(self, names: Sequence[str], *, remaining: RemainingTime = unlimited) -> dict[str, CatalogError]:
         bulk = [name for name in names if not _NOT_IN_XML.search(name)]
         alone = [name for name in names if _NOT_IN_XML.search(name)]
-        errors: list[CatalogError] = []
-        try:
-            if bulk and not self._delete_together(bulk):
-                alone = list(names)
-        except CatalogError as error:
-            errors.append(error)
+        errors = self._delete_together(bulk, remaining) if bulk else {}
+        if errors is None:
+            errors, alone = {}, list(names)
         for name in alone:
-            try:
-                self.delete_name(name)
-            except CatalogError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+            errors |= super().delete_names([name], remaining=remaining)
+        return errors
 
-    def _delete_together(self, names: Sequence[str]) -> bool:
+    def _delete_together(self, names: Sequence[str], remaining: RemainingTime) -> dict[str, CatalogError] | None:
         """Send a DeleteObjects request, and again those names that the store failed to delete.
 
-        Returns False if the store does not support such requests.
+        Returns the errors by name; None if the store does not support such requests.
         """
         left = names
-        rejected: list[CatalogError] = []
+        rejected: dict[str, CatalogError] = {}
 
         def delete() -> bool:
             nonlocal left
@@ -173,17 +168,18 @@ class S3Bucket(Bucket):
                     return False
                 raise
             errors = self._errors_by_name(response)
-            rejected.extend(error for error in errors.values() if not isinstance(error, StoreUnavailable))
+            rejected.update((name, error) for name, error in errors.items() if not isinstance(error, StoreUnavailable))
             failed = {name: error for name, error in errors.items() if isinstance(error, StoreUnavailable)}
             if failed:
                 left = [name for name in left if name in failed] or left
                 raise next(iter(failed.values()))
             return True
 
-        is_supported = self._retry("", delete)
-        if rejected:
-            raise rejected[0]
-        return is_supported
+        try:
+            is_supported = self._retry("", delete, remaining=remaining)
+        except CatalogError as error:
+            return dict.fromkeys(left, error) | rejected
+        return rejected if is_supported else None
 
     def _errors_by_name(self, response: Any) -> dict[str, CatalogError]:
         """Return the errors in a response of DeleteObjects, except those for missing objects."""
@@ -234,6 +230,7 @@ def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
         response_checksum_validation="when_required",
     )
     client.meta.events.register("before-call.s3", _stay_in_the_region)
+    client.meta.events.register("before-parse.s3.ListObjectsV2", parse_objects)
     if sends_md5:
         client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
     return client

@@ -281,7 +281,7 @@ def test_a_purge_that_outlasts_the_request_is_requeued(
     """One slow step may take longer than the whole request had."""
     monkeypatch.setattr(purge, "RESERVED_SECONDS", 0.0)
 
-    def slow(_: Any, __: str, checkpoint: Callable[[], object]) -> None:
+    def slow(_: Any, __: str, checkpoint: Callable[[], object], *___: Any) -> None:
         time.sleep(1.2)
         checkpoint()
 

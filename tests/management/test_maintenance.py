@@ -221,9 +221,9 @@ def test_a_task_at_hand_is_given_back_and_finished_afterwards(
     folder = drop_with_purge(catalog, create_table())
     delete_below = LocalStore.delete_below
 
-    def begin(store: LocalStore, location: str, checkpoint: Callable[[], object]) -> None:
+    def begin(store: LocalStore, location: str, checkpoint: Callable[[], object], *counted: Any) -> None:
         switch_maintenance(actor=INTERNAL, is_on=True)
-        delete_below(store, location, checkpoint)
+        delete_below(store, location, checkpoint, *counted)
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", begin)

@@ -168,6 +168,24 @@ def test_tasks_are_listed_and_shown(failed: Task, warehouse: Warehouse) -> None:
     assert "attempt 1: failed" in run("show", str(failed.pk))
 
 
+def test_what_a_purge_has_done_is_shown(catalog: ApiClient, create_table: CreateTable, location: str) -> None:
+    create_table("t", location=location)
+    files = [path for path in Path(location.removeprefix("file://")).rglob("*") if path.is_file()]
+    deleted = {"deleted-files": len(files), "deleted-bytes": sum(path.stat().st_size for path in files)}
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+    task = str(Task.objects.get().pk)
+    shown = json.loads(run("show", task, "--json"))
+    assert (shown["progress"], shown["execution-details"]) == (0.0, None)
+    assert "deleted-files" not in run("show", task)
+    assert Worker(poll_interval=60).work()
+    shown = json.loads(run("show", task, "--json"))
+    assert shown["execution-details"] == {**deleted, "skipped-locations": 0}
+    assert [each["execution-details"] for each in shown["attempts"]] == [shown["execution-details"]]
+    lines = run("show", task).splitlines()
+    assert [f"{name}: {number}" for name, number in deleted.items() if f"{name}: {number}" not in lines] == []
+    assert "skipped-locations: 0" in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -19,6 +19,7 @@ from storage.credentials import read_credential
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.io.azure import PART
+from storage.io.deletion import delete_all
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from storage.io.stores import open_store
@@ -150,7 +151,7 @@ def every_call(store: RemoteStore, location: str) -> list[Callable[[], Any]]:
         lambda: store.delete(location),
         lambda: store.is_empty(location, ignore=lambda _: False),
         lambda: store.delete_below(location, lambda: None),
-        lambda: store.bucket.delete_names([location.partition("://")[2].partition("/")[2]]),
+        lambda: delete_all(store.bucket, [location.partition("://")[2].partition("/")[2]]),
     ]
 
 
@@ -317,7 +318,7 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
     with Recorder(azurite.relay.port) as recorder:
         recorder.answerer = hierarchical
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
-        monkeypatch.setattr("storage.io.object_store.MAX_FOLDERS", 3)  # the first listing omits inner directories
+        monkeypatch.setattr("storage.io.deletion.MAX_FOLDERS", 3)  # the first listing omits inner directories
         with pytest.raises(StoreUnavailable, match="keeps writing"):
             cloud.open().delete_below(f"{cloud.base}/t", proceed)
         monkeypatch.undo()

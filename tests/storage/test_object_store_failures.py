@@ -13,6 +13,7 @@ import pytest
 from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
 from icekeeper.kernel.request_context import deadline
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
+from storage.io.deletion import delete_all
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound
 from tests.parts.certificates import create_authority
@@ -410,7 +411,7 @@ def test_of_a_failed_batch_and_failed_single_deletions_the_first_error_is_raised
 
     recorder.answerer = failing
     with pytest.raises(StoreUnavailable, match="SlowDown"):
-        store.bucket.delete_names(names)
+        delete_all(store.bucket, names)
     assert recorder.asked == ["POST", "DELETE", "DELETE"]
     assert minio.keys(bucket) == ["wh/t/\tb", "wh/t/a"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -272,6 +273,7 @@ def test_a_deletion_that_is_to_end_ends_between_two_steps(store: RemoteStore, mi
     def stop() -> None:
         left[0] -= 1
         if not left[0]:
+            time.sleep(0.2)  # the first batch has begun
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

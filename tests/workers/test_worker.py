@@ -95,9 +95,9 @@ def test_a_failure_is_kept_and_tried_again(
 def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     delete_below = LocalStore.delete_below
 
-    def stop_first(store: LocalStore, location: str, checkpoint: Callable[[], object]) -> None:
+    def stop_first(store: LocalStore, location: str, checkpoint: Callable[[], object], *counted: Any) -> None:
         worker.stop()
-        delete_below(store, location, checkpoint)
+        delete_below(store, location, checkpoint, *counted)
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "delete_below", stop_first)

@@ -42,6 +42,9 @@ MAX_WAIT_SECONDS = 5.0
 
 PAUSE_SECONDS = 0.05
 
+DELETED_FILES, DELETED_BYTES, SKIPPED_LOCATIONS = "deleted-files", "deleted-bytes", "skipped-locations"
+"""What a purge reports in `Lease.execution_details`: totals of all attempts, and the locations of the last one."""
+
 logger = logging.getLogger("icekeeper.tasks")
 
 
@@ -52,15 +55,20 @@ def purge(lease: Lease, checkpoint: Callable[[], object]) -> None:
     warehouse, are released without a deletion. `checkpoint` is called before each step and must extend the lease; an
     error that it raises interrupts the purge. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when another
     worker has the task.
+
+    The lease reports the files and bytes whose deletion the store has confirmed, in all attempts, and the number of
+    locations that are released without a deletion. The total is unknown, so `progress` is 0 until the end.
     """
+    lease.execution_details[SKIPPED_LOCATIONS] = 0
+    _count_deleted(lease, 0, 0)
     warehouse, locations = _deletable(lease)
     if warehouse is not None:
         store = store_for(warehouse.storage)
         for location in locations:
             try:
-                store.delete_below(location, checkpoint)
+                store.delete_below(location, checkpoint, partial(_count_deleted, lease))
             except InvalidLocation as error:
-                _log_skipped(lease, location, error.message)
+                _skip(lease, location, error.message)
             else:
                 logger.info("files are deleted", extra=_log_fields(lease, location))
     with write_transaction():
@@ -80,10 +88,10 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
             try:
                 checked = location_inside(location, base=warehouse.location)
             except InvalidLocation as error:
-                _log_skipped(lease, location, error.message)
+                _skip(lease, location, error.message)
                 continue
             if is_occupied(warehouse=warehouse, location=checked):
-                _log_skipped(lease, location, "a table or view occupies the location")
+                _skip(lease, location, "a table or view occupies the location")
             else:
                 locations.append(checked)
     return warehouse, locations
@@ -104,7 +112,13 @@ def cancel_purges(actor: Actor, tasks: Sequence[Task]) -> list[Task]:
     return live
 
 
-def _log_skipped(lease: Lease, location: str, reason: str) -> None:
+def _count_deleted(lease: Lease, files: int, size: int) -> None:
+    for key, number in ((DELETED_FILES, files), (DELETED_BYTES, size)):
+        lease.execution_details[key] = lease.execution_details.get(key, 0) + number
+
+
+def _skip(lease: Lease, location: str, reason: str) -> None:
+    lease.execution_details[SKIPPED_LOCATIONS] += 1
     logger.error("files are not deleted: %s", reason, extra=_log_fields(lease, location))
 
 

@@ -37,11 +37,12 @@ CONTROLS: Final[dict[str, Callable[..., list[Task]]]] = {
 class Command(OperatorCommand):
     help = (
         "List and control tasks, such as purges. `list` prints the newest first, one per line, tab-separated. `show` "
-        "prints tasks with their attempts. `retry` schedules failed tasks again; `run-now` starts scheduled ones at "
-        "once; `stop` ends the current attempt of running ones; `cancel` ends tasks that have not ended: the table of "
-        "an expiration is restored, the files of a purge stay and its location becomes free. Tasks in another state "
-        "are not changed. Exit status 1, and nothing is changed, if a task does not exist. `config QUEUE` prints the "
-        "configuration of a queue in a warehouse, or with `--set` replaces it, such as "
+        "prints tasks with their attempts and what they have done, such as the number of deleted files. `retry` "
+        "schedules failed tasks again; `run-now` starts scheduled ones at once; `stop` ends the current attempt of "
+        "running ones; `cancel` ends tasks that have not ended: the table of an expiration is restored, the files of "
+        "a purge stay and its location becomes free. Tasks in another state are not changed. Exit status 1, and "
+        "nothing is changed, if a task does not exist. `config QUEUE` prints the configuration of a queue in a "
+        "warehouse, or with `--set` replaces it, such as "
         "`tasks config tabular_purge --warehouse sales --set '{\"max-retries\": 100}'`."
     )
 
@@ -134,8 +135,10 @@ class Command(OperatorCommand):
             self.print_json(_content(task) | {"attempts": [_attempt(each) for each in attempts]})
             return
         for name, value in _content(task).items():
-            if value not in {None, ""}:
-                self.stdout.write(f"{name}: {escape_unprintable(str(value))}")
+            if value is None or value == "":
+                continue
+            for key, each in value.items() if isinstance(value, dict) else [(name, value)]:
+                self.stdout.write(escape_unprintable(f"{key}: {each}"))
         for each in attempts:
             self.stdout.write(f"attempt {each.attempt}: {each.status} at {each.created_at:%Y-%m-%d %H:%M:%S} UTC")
             if each.message:
@@ -177,6 +180,7 @@ def _content(task: Task) -> dict[str, Any]:
         "entity-name": ".".join(task.entity_name),
         "attempt": task.attempt,
         "progress": task.progress,
+        "execution-details": task.execution_details,
         "message": task.message,
         "scheduled-for": task.scheduled_for.isoformat(),
         "created-at": task.created_at.isoformat(),
@@ -191,6 +195,7 @@ def _attempt(attempt: TaskAttempt) -> dict[str, Any]:
         "attempt": attempt.attempt,
         "status": attempt.status,
         "message": attempt.message,
+        "execution-details": attempt.execution_details,
         "started-at": None if attempt.started_at is None else attempt.started_at.isoformat(),
         "ended-at": attempt.created_at.isoformat(),
     }
