@@ -1,7 +1,8 @@
 """`make chaos MINUTES=n`: random faults of a whole deployment under load, then a comparison of everything.
 
-Two servers, two workers, PostgreSQL and MinIO run as processes. Clients create, change, drop and restore tables while
-parts are killed, stopped or interrupted, one at a time.
+Two servers, two workers, PostgreSQL and MinIO run as processes, in one form with `manage.py worker`, in the other with
+Celery, two beats and Redis. Clients create, change, drop and restore tables while parts are killed, stopped or
+interrupted, one at a time.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.chaos.checks import problems, summary, wait_until_drained
-from tests.chaos.cluster import Cluster
+from tests.chaos.cluster import FORMS, Cluster
 from tests.chaos.load import Client
 
 CLIENTS = 6
 MAX_PROBLEMS = 20
 
 
-def run(home: Path, *, seconds: float, seed: int) -> list[str]:
+def run(home: Path, *, seconds: float, seed: int, form: str) -> list[str]:
     """Run for `seconds` and return the violations, after printing what was done."""
-    with Cluster(home, seed) as cluster:
+    with Cluster(home, seed, form) as cluster:
         servers = [server.base_url for server in cluster.servers]
         clients = [
             Client(number, servers, cluster.warehouses, cluster.minio.client(), seed) for number in range(CLIENTS)
@@ -45,15 +46,19 @@ def run(home: Path, *, seconds: float, seed: int) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=2.0, help="duration of the load (default 2)")
+    parser.add_argument("--minutes", type=float, default=2.0, help="duration of the load in all (default 2)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9), help="repeats the choices")
+    parser.add_argument("--form", choices=FORMS, help="what executes tasks (default: each form for a part of the time)")
     parser.add_argument("--home", type=Path, help="folder for logs and data (a temporary one)")
     options = parser.parse_args()
-    print(f"seed {options.seed}, {options.minutes:g} minutes")
+    forms = [options.form] if options.form else FORMS
+    found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="icekeeper-chaos-") as folder:
-        home = options.home or Path(folder)
-        home.mkdir(parents=True, exist_ok=True)
-        found = run(home, seconds=options.minutes * 60, seed=options.seed)
+        for form in forms:
+            home = (options.home or Path(folder)) / form
+            home.mkdir(parents=True, exist_ok=True)
+            print(f"form {form}, seed {options.seed}, {options.minutes / len(forms):g} minutes")
+            found += run(home, seconds=options.minutes * 60 / len(forms), seed=options.seed, form=form)
     for each in found[:MAX_PROBLEMS]:
         print(f"PROBLEM: {each}")
     print(f"{len(found)} problems" if found else "no problem was found")

@@ -14,14 +14,20 @@ from pathlib import Path
 from typing import Self
 
 import psycopg
+import requests
+from celery import Celery
 
 from tests.chaos.load import Warehouse
 from tests.parts import process
 from tests.parts.minio import Minio
 from tests.parts.postgres import Postgres
+from tests.parts.redis import Redis
 from tests.parts.server import ROOT, CatalogServer
 
+FORMS = ("worker", "celery")
 EXPIRATION_SECONDS = 3
+LEASE_SECONDS = 20
+"""Without a heartbeat: the tasks of a killed worker are taken over after that time."""
 PAUSE_SECONDS = 2.0
 """Between two faults, on average."""
 
@@ -59,10 +65,13 @@ class Program:
 
 
 class Cluster:
-    """Two servers, two workers, PostgreSQL and MinIO. A context manager."""
+    """Two servers, PostgreSQL, MinIO, and what executes tasks. A context manager.
 
-    def __init__(self, home: Path, seed: int) -> None:
-        self.home = home
+    In the form `worker` these are two workers; in the form `celery` two Celery workers, two beats and Redis.
+    """
+
+    def __init__(self, home: Path, seed: int, form: str) -> None:
+        self.home, self.form = home, form
         self.random = random.Random(f"{seed} faults")
         self.counts: Counter[str] = Counter()
         self._stack = ExitStack()
@@ -83,10 +92,14 @@ class Cluster:
         enter = self._stack.enter_context
         self.postgres = enter(Postgres())
         self.minio = enter(Minio(self.home / "minio"))
+        settings = SETTINGS
+        if self.form == "celery":
+            self.redis = enter(Redis(self.home / "redis"))
+            settings = SETTINGS | {"ICEKEEPER__CELERY__BROKER_URL": self.redis.url}
         self.servers = [
             CatalogServer(
                 self.home / f"server{number}", database_url=self.postgres.url, workers=2,
-                arguments=["--without-worker"], settings=SETTINGS,
+                arguments=["--without-worker"], settings=settings,
             )
             for number in (1, 2)
         ]  # fmt: skip
@@ -103,11 +116,29 @@ class Cluster:
             storage = self.minio.storage(bucket, "lake") | {"delete-profile": profile}
             identifier = self.servers[0].create_warehouse_on(name, storage)
             self.warehouses.append(Warehouse(identifier, bucket, name == "soft"))
-        command = [sys.executable, ROOT / "manage.py", "worker"]
-        self.workers = [Program(f"worker{number}", command, self.servers[0]) for number in (1, 2)]
-        for worker in self.workers:
-            worker.start()
-            self._stack.callback(worker.kill)
+            for queue in ("soft_deletion", "tabular_purge"):
+                self._let_leases_end_soon(identifier, queue)
+        self._start_workers()
+
+    def _let_leases_end_soon(self, warehouse_id: str, queue: str) -> None:
+        target = f"{self.servers[0].base_url}/management/v1/warehouse/{warehouse_id}/task-queue/{queue}/config"
+        body = {"queue-config": {}, "max-seconds-since-last-heartbeat": LEASE_SECONDS}
+        requests.post(target, json=body, timeout=20).raise_for_status()
+
+    def _start_workers(self) -> None:
+        worker, beat = [sys.executable, ROOT / "manage.py", "worker"], list[str | Path]()
+        if self.form == "celery":
+            celery = [sys.executable, "-m", "celery", "-A", "icekeeper"]
+            worker = [*celery, "worker", "--concurrency", "3", "--hostname", "{name}@%h"]
+            beat = [*celery, "beat"]
+        self.workers = [self._program(f"worker{number}", worker) for number in (1, 2)]
+        self.beats = [self._program(f"beat{number}", beat) for number in (1, 2)] if beat else []
+        for program in [*self.workers, *self.beats]:
+            program.start()
+            self._stack.callback(program.kill)
+
+    def _program(self, name: str, command: Sequence[str | Path]) -> Program:
+        return Program(name, [str(word).replace("{name}", name) for word in command], self.servers[0])
 
     def disturb(self, until: float) -> None:
         """Inject one fault at a time until `until` on the monotonic clock; on return everything runs."""
@@ -119,7 +150,7 @@ class Cluster:
             faults[name]()
 
     def _faults(self) -> dict[str, Callable[[], None]]:
-        return {
+        faults: dict[str, Callable[[], None]] = {
             "kill a server": self._kill_server,
             "stop a server": self._stop_server,
             "kill a worker": lambda: self._restart(self.random.choice(self.workers), Program.kill),
@@ -129,6 +160,15 @@ class Cluster:
             "kill MinIO": lambda: self.minio.restart_after_kill(self.random.uniform(0, 2)),
             "MinIO does not respond": self._silence_minio,
         }
+        if self.form == "celery":
+            faults |= {
+                "kill a beat": lambda: self._restart(self.random.choice(self.beats), Program.kill),
+                "stop a beat": lambda: self._restart(self.random.choice(self.beats), Program.stop),
+                "kill Redis": self._kill_redis,
+                "Redis does not respond": self._silence_redis,
+                "duplicate messages": self._repeat_messages,
+            }
+        return faults
 
     def _kill_server(self) -> None:
         server = self.random.choice(self.servers)
@@ -159,3 +199,19 @@ class Cluster:
     def _silence_minio(self) -> None:
         with self.minio.relay.silent():
             time.sleep(self.random.uniform(0.5, 3))
+
+    def _kill_redis(self) -> None:
+        self.redis.kill()
+        time.sleep(self.random.uniform(0, 3))
+        self.redis.start()
+
+    def _silence_redis(self) -> None:
+        self.redis.suspend()
+        time.sleep(self.random.uniform(0.5, 8))
+        self.redis.resume()
+
+    def _repeat_messages(self) -> None:
+        app = Celery(broker=self.redis.url)
+        for queue in ("soft_deletion", "tabular_purge", "task_log_cleanup"):
+            for _ in range(10):
+                app.send_task(f"icekeeper.{queue}", queue=queue)
