@@ -10,7 +10,6 @@ from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.names import hidden_character
 from tenancy import maintenance
@@ -86,7 +85,7 @@ def register_principal(
     (400) for values that cannot be stored, `AuthenticationFailed` (401) for an expired or revoked access token.
     """
     profile = own_profile(actor, name=name, email=email, user_type=user_type)
-    user, is_new = put_user(profile, by=CREATED, if_exists="keep")
+    user, is_new = put_user(profile, actor=actor, by=CREATED, if_exists="keep")
     wanted = UserProfile(
         user.pk,
         user.name if name is None else profile.name,
@@ -95,7 +94,9 @@ def register_principal(
         User.Origin(user.origin) if name is None and email is None else User.Origin.ADMINISTRATOR,
     )
     if not is_new and (wanted.name, wanted.email, wanted.user_type) != (user.name, user.email, user.user_type):
-        write_profile(user, wanted, by=CREATED)
+        with change(actor) as tx:
+            write_profile(user, wanted, by=CREATED)
+            tx.record(Change.USER_UPDATED, subject=user.pk)
     return user
 
 
@@ -114,9 +115,9 @@ def register_caller(*, actor: Actor) -> None:
     require_user_id(identity.user_id)
     known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at", "origin").first()
     if known is None or known[1] is not None or not known[0]:
-        put_user(own_profile(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_exists="keep")
+        put_user(own_profile(actor), actor=actor, by=User.Provenance.CONFIG_CALL_CREATION, if_exists="keep")
     elif known[2] == User.Origin.USER and is_named_by_provider(identity):
-        _replace_unproven_name(own_profile(actor))
+        _replace_unproven_name(actor, own_profile(actor))
     registered_users.add(identity.user_id)
 
 
@@ -126,13 +127,14 @@ def is_named_by_provider(identity: Identity) -> bool:
     return is_of_provider and bool(_storable(identity.name, MAX_NAME_LENGTH))
 
 
-def _replace_unproven_name(profile: UserProfile) -> None:
+def _replace_unproven_name(actor: Actor, profile: UserProfile) -> None:
     """Replace name and email, also by no email: users may have claimed them before tokens provided names."""
-    with write_transaction():
+    with change(actor) as tx:
         user = lock_user(profile.user_id)
         if user is not None and user.deleted_at is None and user.origin == User.Origin.USER:
             proven = replace(profile, user_type=user.user_type)
             write_profile(user, proven, by=User.Provenance.CONFIG_CALL_CREATION)
+            tx.record(Change.USER_UPDATED, subject=user.pk)
 
 
 def own_profile(
@@ -162,32 +164,26 @@ def own_profile(
 def put_user(
     profile: UserProfile,
     *,
+    actor: Actor,
     by: User.Provenance,
     if_exists: Literal["refuse", "update", "keep"],
-    audited_actor: Actor | None = None,
 ) -> tuple[User, bool]:
     """Create or restore a user, or handle an existing one as `if_exists` says; return it and whether it is new.
-
-    With `audited_actor`, the change is recorded in the audit trail as an administrative action of that actor.
 
     Raises `UserExists` (409) for an existing user with `if_exists="refuse"`, `AuthenticationFailed` (401) for an
     expired or revoked access token, `InvalidUserId` (400) for a new user with an id that cannot be registered.
     """
     try:
-        return _put_in_transaction(profile, by, if_exists, audited_actor)
+        return _put_in_transaction(profile, actor, by, if_exists)
     except IntegrityError:  # another request created the row in between
-        return _put_in_transaction(profile, by, if_exists, audited_actor)
+        return _put_in_transaction(profile, actor, by, if_exists)
 
 
-def _put_in_transaction(
-    profile: UserProfile, by: User.Provenance, if_exists: str, audited_actor: Actor | None
-) -> tuple[User, bool]:
-    if audited_actor is None:
-        with write_transaction():
-            return _put_once(profile, by, if_exists)
-    with change(audited_actor) as tx:
+def _put_in_transaction(profile: UserProfile, actor: Actor, by: User.Provenance, if_exists: str) -> tuple[User, bool]:
+    with change(actor) as tx:
         user, is_new = _put_once(profile, by, if_exists)
-        tx.record(Change.USER_CREATED if is_new else Change.USER_UPDATED, subject=user.pk)
+        if is_new or if_exists == "update":
+            tx.record(Change.USER_CREATED if is_new else Change.USER_UPDATED, subject=user.pk)
         return user, is_new
 
 

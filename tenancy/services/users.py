@@ -79,7 +79,7 @@ def register_user(
         profile = _caller_profile(actor, name, email, user_type)
     else:
         profile = _other_profile(actor, user_id, name, email, user_type)
-    return put_user(profile, by=CREATED, if_exists="update" if update_if_exists else "refuse", audited_actor=actor)
+    return put_user(profile, actor=actor, by=CREATED, if_exists="update" if update_if_exists else "refuse")
 
 
 def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, user_type: str) -> None:

@@ -202,12 +202,13 @@ def test_a_worker_rests(
     worker = Worker(poll_interval=60)
     naps: list[float] = []
 
-    def nap(seconds: float, _: object) -> None:
+    def nap(seconds: float, _: object) -> bool:
         naps.append(seconds)
         if len(naps) == 3:
             worker.stop()
+        return True
 
-    monkeypatch.setattr(worker, "_sleep", nap)
+    monkeypatch.setattr(worker, "_wait", nap)
     worker.run()
     assert len(naps) == 3
     Worker(poll_interval=60).run_once()
