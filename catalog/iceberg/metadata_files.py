@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 from catalog.iceberg.json_fields import clip
@@ -52,6 +53,22 @@ def is_first_metadata_file(name: str, id_ending: str) -> bool:
     stem, _, ending = name.partition(".")
     is_metadata = ending in {"metadata.json", "gz.metadata.json"}
     return is_metadata and file_version(name) == 0 and stem.endswith(id_ending)
+
+
+def referenced_files(metadata: dict[str, Any]) -> Iterator[str]:
+    """Iterate the files that the metadata of a table names: older metadata files, manifest lists and statistics.
+
+    Data files and manifests are named in manifests only.
+    """
+    for member, key in (
+        ("metadata-log", "metadata-file"),
+        ("snapshots", "manifest-list"),
+        ("statistics", "statistics-path"),
+        ("partition-statistics", "statistics-path"),
+    ):
+        for entry in metadata.get(member) or ():
+            if isinstance(file := entry.get(key), str):
+                yield file
 
 
 def encode(document: bytes, metadata: dict[str, Any]) -> bytes:

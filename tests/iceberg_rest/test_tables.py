@@ -270,9 +270,12 @@ def test_drop_keeps_files_and_queues_a_purge_only_if_requested(
     before = files()
     assert catalog.delete("/namespaces/ns/tables/keep").status == 204
     assert not Task.objects.live().exists()
-    location = Tabular.objects.get(name="purge").location
+    dropped = Tabular.objects.get(name="purge")
     assert catalog.delete("/namespaces/ns/tables/purge?purgeRequested=True").status == 204
-    assert Task.objects.live().get().payload == {"tabular_location": location, "former_locations": []}
+    payload = {
+        "tabular_location": dropped.location, "former_locations": [], "metadata_location": dropped.metadata_location,
+    }  # fmt: skip
+    assert Task.objects.live().get().payload == payload
     assert files() == before
     assert not Securable.objects.filter(type="table").exists()
     assert catalog.delete("/namespaces/ns/tables/keep").refused(404, "NoSuchTableException")

@@ -112,7 +112,7 @@ def test_a_table_from_drop_to_purge(
         1.0,
     )
     assert attempt["duration"].startswith("P0DT00H00M")
-    assert set(details["task-data"]) == {"tabular_location", "former_locations"}
+    assert set(details["task-data"]) == {"tabular_location", "former_locations", "metadata_location"}
 
 
 def test_a_cancelled_expiration_restores_the_table(api: ApiClient, catalog: ApiClient, dropped: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from catalog.models import LocationClaim
 from catalog.services.locations.purge import purge
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
@@ -169,3 +171,40 @@ def test_a_store_that_is_away_reports_nothing(worker: Worker, purged: Path, monk
     monkeypatch.setattr(LocalStore, "delete_below", fail)
     assert worker.work()
     assert Task.objects.get().execution_details == reported(0)
+
+
+def test_files_outside_of_the_location_remain_and_are_counted(
+    worker: Worker, catalog: ApiClient, create_table: Callable[..., Any], warehouse: Warehouse
+) -> None:
+    """A registered table whose metadata file, older metadata files, manifest list and statistics are elsewhere."""
+    created = create_table()
+    base = Path(warehouse.location.removeprefix("file://"))
+    location, elsewhere = base / "own", base / "elsewhere"
+    names = ("v1.metadata.json", "snap.avro", "stats.puffin", "own.avro")
+    own, others = location / "data" / "1.parquet", [elsewhere / name for name in names]
+    for path in (own, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    metadata = created["metadata"] | {"table-uuid": str(new_id()), "location": f"file://{location}"}
+    metadata["metadata-log"] = [{"timestamp-ms": 1, "metadata-file": f"file://{others[0]}"}]
+    metadata["statistics"] = [
+        {
+            "snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1,
+            "blob-metadata": [],
+        }
+        for path in (f"file://{others[2]}", f"file://{location}/stats.puffin", "s3://another-bucket/stats.puffin")
+    ]  # fmt: skip
+    last = elsewhere / "00002-b.metadata.json"
+    last.write_text(json.dumps(metadata))
+    body = {"name": "registered", "metadata-location": f"file://{last}"}
+    registered = catalog.post("/namespaces/ns/register", body)
+    assert registered.status == 200, registered.body
+    assert catalog.delete("/namespaces/ns/tables/registered?purgeRequested=true").status == 204
+    assert worker.work()
+    task = Task.objects.get()
+    # The registered metadata file is a location of its own, which is no folder.
+    assert task.execution_details == {
+        "deleted-files": 1, "deleted-bytes": 1, "skipped-locations": 1, "files-outside": 4,
+    }  # fmt: skip
+    assert all(path.exists() for path in (*others, last))
+    assert not own.exists()

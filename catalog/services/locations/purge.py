@@ -16,14 +16,16 @@ from uuid import UUID
 from django.db import DatabaseError, InterfaceError, transaction
 
 from catalog.errors import LocationAlreadyTaken, LocationNotEmpty, PurgeRunning, location_taken
-from catalog.iceberg.metadata_files import is_first_metadata_file
+from catalog.iceberg.metadata_files import is_first_metadata_file, referenced_files
 from catalog.models import LocationClaim
+from catalog.selectors.tables.metadata_cache import read_metadata_file
 from catalog.selectors.tables.targets import Target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import find_other_claims, is_occupied, lock_warehouse
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.errors.types import Busy, InvalidLocation
+from icekeeper.kernel.errors.types import Busy, CatalogError, InvalidLocation
+from icekeeper.kernel.json.strict import read_json_object
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.models import Warehouse
@@ -45,6 +47,9 @@ PAUSE_SECONDS = 0.05
 DELETED_FILES, DELETED_BYTES, SKIPPED_LOCATIONS = "deleted-files", "deleted-bytes", "skipped-locations"
 """What a purge reports in `Lease.execution_details`: totals of all attempts, and the locations of the last one."""
 
+FILES_OUTSIDE = "files-outside"
+"""How many files outside of the locations the last metadata names (`referenced_files`): they remain."""
+
 logger = logging.getLogger("icekeeper.tasks")
 
 
@@ -56,14 +61,16 @@ def purge(lease: Lease, checkpoint: Callable[[], object]) -> None:
     error that it raises interrupts the purge. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when another
     worker has the task.
 
-    The lease reports the files and bytes whose deletion the store has confirmed, in all attempts, and the number of
-    locations that are released without a deletion. The total is unknown, so `progress` is 0 until the end.
+    The lease reports the files and bytes whose deletion the store has confirmed, in all attempts, the number of
+    locations that are released without a deletion, and the number of files outside of them, as far as the last metadata
+    names them. The total is unknown, so `progress` is 0 until the end.
     """
     lease.execution_details[SKIPPED_LOCATIONS] = 0
     _count_deleted(lease, 0, 0)
     warehouse, locations = _deletable(lease)
     if warehouse is not None:
         store = store_for(warehouse.storage)
+        _count_files_outside(lease, warehouse, locations)
         for location in locations:
             try:
                 store.delete_below(location, checkpoint, partial(_count_deleted, lease))
@@ -115,6 +122,27 @@ def cancel_purges(actor: Actor, tasks: Sequence[Task]) -> list[Task]:
 def _count_deleted(lease: Lease, files: int, size: int) -> None:
     for key, number in ((DELETED_FILES, files), (DELETED_BYTES, size)):
         lease.execution_details[key] = lease.execution_details.get(key, 0) + number
+
+
+def _count_files_outside(lease: Lease, warehouse: Warehouse, locations: Sequence[str]) -> None:
+    """Report `FILES_OUTSIDE`, in the first attempt, in which the metadata file exists. One read of the store."""
+    last = lease.payload.get("metadata_location")
+    if not last or FILES_OUTSIDE in lease.execution_details:
+        return
+    try:
+        metadata = read_json_object(read_metadata_file(warehouse.storage, last))
+    except CatalogError:  # only the report depends on it
+        return
+    folders = [f"{location}/" for location in locations]
+    outside = 0
+    for file in {last, *referenced_files(metadata)}:
+        try:
+            checked = location_inside(file, base=warehouse.location)
+        except InvalidLocation:
+            outside += 1
+        else:
+            outside += not checked.startswith(tuple(folders))
+    lease.execution_details[FILES_OUTSIDE] = outside
 
 
 def _skip(lease: Lease, location: str, reason: str) -> None:

@@ -197,7 +197,11 @@ def queue_purges(
                 entity_id=row.pk,
                 entity_uuid=row.uuid,
                 entity_name=[*paths[row.namespace_id], row.name],
-                payload={"tabular_location": row.location, "former_locations": former[row.pk]},
+                payload={
+                    "tabular_location": row.location,
+                    "former_locations": former[row.pk],
+                    "metadata_location": row.metadata_location,
+                },
                 parent_id=parent,
                 created_by=created_by or "",
             )
