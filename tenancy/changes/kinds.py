@@ -15,7 +15,8 @@ class ChangeKind:
     the change is recorded for an object of another one. `event_type` is the type of the CloudEvent, Lakekeeper's where
     it has one. The data of the event are the audit details, or with `has_request_data` the request's body, or null.
     `changes_permissions`: decisions that are cached anywhere are invalidated. `revokes_tokens`: so are tokens that were
-    verified.
+    verified. Without `is_logged` there is no log line of its own, for the kinds that are as frequent as requests: the
+    line of the request has the same facts.
     """
 
     audit_event: str
@@ -23,14 +24,15 @@ class ChangeKind:
     changes_permissions: bool = False
     has_request_data: bool = False
     revokes_tokens: bool = False
+    is_logged: bool = True
 
     @cached_property
     def object_type(self) -> str:
         return self.audit_event.partition(".")[0]
 
 
-def _tabular(audit_event: str, event_type: str, *, changes_permissions: bool = False) -> ChangeKind:
-    return ChangeKind(audit_event, event_type, changes_permissions, has_request_data=True)
+def _tabular(audit_event: str, event_type: str, **more: bool) -> ChangeKind:
+    return ChangeKind(audit_event, event_type, has_request_data=True, **more)
 
 
 class Change(Enum):
@@ -73,7 +75,7 @@ class Change(Enum):
     NAMESPACE_DROPPED = ChangeKind("namespace.dropped", "dropNamespace")
     TABLE_CREATED = _tabular("table.created", "createTable")
     TABLE_REGISTERED = _tabular("table.registered", "registerTable")
-    TABLE_UPDATED = _tabular("table.updated", "updateTable")
+    TABLE_UPDATED = _tabular("table.updated", "updateTable", is_logged=False)
     TABLE_RENAMED = _tabular("table.renamed", "renameTable")
     TABLE_MOVED = _tabular("table.moved", "renameTable", changes_permissions=True)
     TABLE_DROPPED = _tabular("table.dropped", "dropTable")
@@ -81,7 +83,7 @@ class Change(Enum):
     TABLE_EXPIRED = _tabular("table.expired", "expireTable")
     VIEW_CREATED = _tabular("view.created", "createView")
     VIEW_REGISTERED = _tabular("view.registered", "registerView")
-    VIEW_UPDATED = _tabular("view.updated", "updateView")
+    VIEW_UPDATED = _tabular("view.updated", "updateView", is_logged=False)
     VIEW_RENAMED = _tabular("view.renamed", "renameView")
     VIEW_MOVED = _tabular("view.moved", "renameView", changes_permissions=True)
     VIEW_DROPPED = _tabular("view.dropped", "dropView")

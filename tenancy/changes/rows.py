@@ -77,8 +77,8 @@ class RecordedChange:
         self._given = (object_type, project)
 
     def log(self) -> None:
-        """Write the log line, after the commit."""
-        if not self.is_audited and self.kind.has_request_data:
+        """Write the log line, after the commit, if the kind has one."""
+        if not self.kind.is_logged or (not self.is_audited and self.kind.has_request_data):
             return
         fields: dict[str, Any] = {"id": self.object_id}
         fields |= {
@@ -108,7 +108,7 @@ class RecordedChange:
             "type": self.kind.event_type,
             "at": self.at,
             "public_id": truncate_text(str(details.get("uuid", self.object_id)), 255),
-            "names": json.dumps(list(names)),
+            "names": _encode(list(names)),
             "project_id": truncate_text(self.project_id, 128),
             "warehouse_id": details.get("warehouse"),
             "actor": truncate_text(actor_name(caller), 255),
@@ -128,6 +128,9 @@ class RecordedChange:
             text = self._data if isinstance(self._data, str) else write_json(self._data).decode()
         return text if len(text) <= MAX_DATA_LENGTH else json.dumps({"left_out": f"{len(text)} characters"})
 
+
+_encode: Final = json.JSONEncoder().encode
+"""Also encodes lone surrogates, which a name can contain."""
 
 BATCH_SIZE: Final = 1000
 """Events of one statement."""

@@ -18,7 +18,9 @@ ACTS_AS_THE_SERVER = {
     "management/management/": "commands",
     "management/bootstrap/": "the command `bootstrap`: what its file declares",
     "management/table_import/": "the command `register_tables`",
-    "tasks/workers/worker.py": "tasks and periodic jobs",
+    "tasks/workers/execution.py": "tasks",
+    "tasks/workers/worker.py": "periodic jobs",
+    "tasks/workers/celery_beat.py": "periodic jobs",
     "tenancy/services/openfga_import.py": "the command `copy_grants`",
     "tenancy/audit/collector.py": "records that it lost records, and seals",
 }

@@ -22,7 +22,7 @@ PACKAGES = (catalog, icekeeper, management, storage, tasks, tenancy)
 
 def load_modules(package: ModuleType) -> None:
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not {"wsgi", "migrations", "server", "spark"} & set(module.name.split(".")):
+        if not {"wsgi", "celery", "migrations", "server", "spark"} & set(module.name.split(".")):
             importlib.import_module(module.name)
 
 
