@@ -18,8 +18,9 @@ from tasks.models import NO_ID, Task, TaskAttempt, TaskQuerySet
 from tasks.queue.config import canonical_queue_name
 from tasks.queue.control import TaskNotFound
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import WarehouseActionForbidden, check_permissions, require_permission
+from tenancy.authz.permissions import WarehouseActionForbidden, check_permissions, deny_as_missing, require_permission
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 
@@ -112,9 +113,11 @@ def get_warehouse_task_for(*, actor: Actor, warehouse_id: UUID, task_id: UUID, a
     if task is None:
         raise TaskNotFound(f"Task {task_id} does not exist")
     if not sees_all:
-        entities = find_task_entities(warehouse_id, [task])
-        if not entities or not check_permissions(actor, [(Can.GET_TASKS, entities[task.entity_id])])[0]:
-            raise TaskNotFound(f"Task {task_id} does not exist")
+        ref = find_task_entities(warehouse_id, [task]).get(task.entity_id)
+        if ref is None or not check_permissions(actor, [(Can.GET_TASKS, ref)])[0]:
+            warehouse: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
+            action, on = (Can.GET_ALL_TASKS, warehouse) if ref is None else (Can.GET_TASKS, ref)
+            raise deny_as_missing(actor, action, on, TaskNotFound(f"Task {task_id} does not exist"))
     return _with_attempts(task, attempts)
 
 
@@ -142,6 +145,7 @@ def _visible_entities(actor: Actor, warehouse_id: UUID, entities: Sequence[TaskE
     rows = [row for row in found.values_list("kind", "uuid", "pk") if TaskEntity(row[0], row[1]) in named]
     refs = [ObjectRef(Securable.Type(kind), own_id) for kind, _, own_id in rows]
     if not named or len(rows) < len(named) or not all(check_permissions(actor, [(Can.GET_TASKS, ref) for ref in refs])):
+        record_denial(actor=actor, action=Can.GET_ALL_TASKS, object_type="warehouse", object_id=warehouse_id)
         raise WarehouseListTasksForbidden(
             f"{actor.name} may not list all tasks of warehouse {warehouse_id}: name tables and views whose tasks they "
             "may see"

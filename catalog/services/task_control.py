@@ -91,21 +91,23 @@ class WarehouseTasks:
         if controls_all:
             recheck_before_write(actor, [(Can.CONTROL_ALL_TASKS, warehouse)], epoch)
             return
-        tasks = control.get_tasks(task_ids, warehouse_id=self.warehouse_id)
-        entities = find_task_entities(self.warehouse_id, tasks)
+        tasks = {task.pk: task for task in control.find_tasks(task_ids, warehouse_id=self.warehouse_id)}
+        entities = find_task_entities(self.warehouse_id, list(tasks.values()))
         checks = [(action, ref) for ref in entities.values() for action in (Can.CONTROL_TASKS, Can.GET_TASKS)]
         allowed = dict(zip(checks, check_permissions(actor, checks), strict=True))
-        for task in tasks:
-            missing = TaskNotFound(f"Task {task.pk} does not exist")
-            ref = entities.get(task.entity_id)
-            if ref is None:  # a purge of a table that does not exist any more, or a task of the warehouse
-                if not sees_all:
-                    raise deny_as_missing(actor, Can.CONTROL_ALL_TASKS, warehouse, missing)
-                raise action_forbidden(actor, Can.CONTROL_ALL_TASKS, warehouse)
-            if not allowed[Can.CONTROL_TASKS, ref]:
-                if not (sees_all or allowed[Can.GET_TASKS, ref]):
-                    raise deny_as_missing(actor, Can.CONTROL_TASKS, ref, missing)
-                raise action_forbidden(actor, Can.CONTROL_TASKS, ref)
+        # In the order of the ids: the error about a hidden task is that about a missing one.
+        for task_id in sorted(set(task_ids)):
+            missing = TaskNotFound(f"Task {task_id} does not exist")
+            task = tasks.get(task_id)
+            ref = None if task is None else entities.get(task.entity_id)
+            action, on = (Can.CONTROL_ALL_TASKS, warehouse) if ref is None else (Can.CONTROL_TASKS, ref)
+            if ref is not None and allowed[action, ref]:
+                continue
+            if task is None:
+                raise missing
+            if not (sees_all or (ref is not None and allowed[Can.GET_TASKS, ref])):
+                raise deny_as_missing(actor, action, on, missing)
+            raise action_forbidden(actor, action, on)
         recheck_before_write(actor, [(Can.CONTROL_TASKS, ref) for ref in entities.values()], epoch)
 
 

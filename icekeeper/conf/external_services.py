@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
@@ -101,10 +102,21 @@ def check_vault(kv2: Kv2Settings, vault: VaultSettings) -> None:
         raise ValueError(f"ICEKEEPER__VAULT__AUTH_METHOD={vault.auth_method} needs {' and '.join(missing)}")
 
 
+BROKERS: Final = frozenset({"redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp"})
+"""Schemes of the brokers that Celery reaches with the packages of this server."""
+
+
 def _broker_url(url: SecretStr) -> SecretStr:
-    scheme, separator, rest = url.get_secret_value().partition("://")
-    if not (separator and rest and re.fullmatch(r"[a-z][a-z0-9+]*", scheme)):
-        raise ValueError("a URL such as redis://redis:6379/0 or amqps://user:password@rabbitmq:5671/icekeeper")
+    try:
+        parts = urlsplit(url.get_secret_value())
+        is_valid = parts.scheme in BROKERS and bool(parts.netloc) and parts.port != 0
+    except ValueError:  # the port; its text could be a part of the password
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            "a URL such as redis://redis:6379/0 or amqps://user:password@rabbitmq:5671/icekeeper; special characters "
+            "of the password are percent-encoded"
+        )
     return url
 
 

@@ -75,3 +75,5 @@ def send_message(queue: str) -> None:
         celery_app().send_task(task_name(queue), queue=queue, retry=False, ignore_result=True)
     except (BrokerUnreachable, KombuError, CeleryError, OSError) as error:
         raise NoBroker(f"{type(error).__name__}: {error}") from error
+    except Exception as error:  # noqa: BLE001 - such as ValueError about the URL, whose text must not be logged
+        raise NoBroker(type(error).__name__) from None

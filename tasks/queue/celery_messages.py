@@ -59,8 +59,8 @@ class MessageSender:
                     self._send(queue)
 
     def _send(self, queue: str) -> None:
-        send_message: Callable[[str], None] = import_string("tasks.queue.celery_app.send_message")
         try:
+            send_message: Callable[[str], None] = import_string("tasks.queue.celery_app.send_message")
             send_message(queue)
         except NoBroker as error:
             self._failures += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
@@ -14,6 +15,8 @@ from tasks.queue.config import QUEUES, effective_duration, get_queue_config
 from tasks.queue.enqueue import NewTask, enqueue
 from tasks.queue.leases import Lease
 
+MIN_PERIOD: Final = timedelta(days=1)
+
 _QUEUE: Final = QUEUES[Task.Queue.TASK_LOG_CLEANUP.value]
 
 
@@ -23,13 +26,15 @@ def enqueue_cleanups(project_ids: Sequence[str]) -> None:
 
 
 def clean_task_log(lease: Lease, checkpoint: Callable[[], object]) -> None:
-    """Delete the tasks of a project that ended before its `retention-period`, failed ones too, with their attempts.
+    """Delete the tasks of a project that ended before its `retention-period`, with their attempts.
 
-    Then finish, and enqueue the next cleanup after the `cleanup-period`. Raises what `checkpoint` raises.
+    Then finish, and enqueue the next cleanup after the `cleanup-period`, a day at least as in Lakekeeper. Raises what
+    `checkpoint` raises.
     """
     deleted = delete_ended_tasks(Task.objects.filter(project_id=lease.project_id), lease.project_id, checkpoint)
     lease.execution_details["deleted-tasks"] = deleted
     period = effective_duration(_QUEUE, get_queue_config(_QUEUE, lease.project_id), "cleanup-period")
+    period = max(period, MIN_PERIOD)
     with transaction.atomic():
         lease.finish()
         following = NewTask(
@@ -39,9 +44,14 @@ def clean_task_log(lease: Lease, checkpoint: Callable[[], object]) -> None:
 
 
 def delete_ended_tasks(tasks: TaskQuerySet, project_id: str, checkpoint: Callable[[], object]) -> int:
-    """Delete those of `tasks` that ended before the `retention-period` of the project; return their number."""
+    """Delete those of `tasks` that ended before the `retention-period` of the project; return their number.
+
+    Failed ones of queues with `keeps_failed` remain.
+    """
     retention = effective_duration(_QUEUE, get_queue_config(_QUEUE, project_id), "retention-period")
-    return delete_in_batches(tasks.filter(finished_at__lt=now() - retention), checkpoint=checkpoint)
+    kept = [queue.name for queue in QUEUES.values() if queue.keeps_failed]
+    old = tasks.filter(finished_at__lt=now() - retention).exclude(status=Task.Status.FAILED, queue__in=kept)
+    return delete_in_batches(old, checkpoint=checkpoint)
 
 
 def delete_project_tasks(project_id: str) -> None:

@@ -92,13 +92,15 @@ class QueueDefinition:
 
     `on_cancel` is the path of a function that is called in the transaction that cancels tasks, with
     the actor and the rows.
-    `scope` is what a configuration and a task belong to.
+    `scope` is what a configuration and a task belong to. With `keeps_failed` failed tasks remain until an operator
+    retries or cancels them, as they still reserve something.
     """
 
     name: str
     scope: Literal["warehouse", "project"] = "warehouse"
     former_names: tuple[str, ...] = ()
     on_cancel: str | None = None
+    keeps_failed: bool = False
     members: Mapping[str, Member] = field(default_factory=dict)
 
     @property
@@ -114,11 +116,15 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
             former_names=("tabular_expiration",),
             on_cancel="catalog.services.tables.undrop.cancel_expirations_and_restore",
         ),
-        QueueDefinition(Task.Queue.TABULAR_PURGE.value, on_cancel="catalog.services.locations.purge.cancel_purges"),
+        QueueDefinition(
+            Task.Queue.TABULAR_PURGE.value,
+            on_cancel="catalog.services.locations.purge.cancel_purges",
+            keeps_failed=True,
+        ),
         QueueDefinition(
             Task.Queue.TASK_LOG_CLEANUP.value,
             scope="project",
-            members={"cleanup-period": _duration("P1D", "P1D"), "retention-period": _duration("P90D", "P1D")},
+            members={"cleanup-period": _duration("P1D", "PT1S"), "retention-period": _duration("P90D", "P1D")},
         ),
         QueueDefinition(
             Task.Queue.EXPIRE_SNAPSHOTS.value,

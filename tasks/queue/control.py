@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from django.db.models import QuerySet
-from django.db.models.functions import Now
+from django.db import IntegrityError, transaction
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Now
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
-from tasks.models import Task
+from tasks.models import Task, TaskAttempt
 from tasks.queue.config import QUEUES
 from tasks.queue.leases import record_attempts
 from tasks.queue.wake import wake_workers
@@ -85,15 +86,13 @@ def end_as_cancelled(tasks: Sequence[Task]) -> None:
 def run_tasks_at(tasks: Sequence[Task], at: datetime | None) -> list[Task]:
     """Schedule those of the locked tasks that are scheduled or stopping for `at`, or for now; return them.
 
+    A stopping one is scheduled when its worker has ended the attempt: two workers never have a task at the same time.
     Raises `BadRequest` for a time more than a year from now.
     """
-    moment = now() if at is None else at
-    if moment > now() + MAX_DELAY:
+    if at is not None and at > now() + MAX_DELAY:
         raise BadRequest("scheduled-for: at most 365 days from now")
     waiting = [task for task in tasks if task.status in {Task.Status.SCHEDULED, Task.Status.STOPPING}]
-    record_attempts([task for task in waiting if task.status == Task.Status.STOPPING], Task.Status.CANCELLED)
-    own = Task.objects.filter(pk__in=_ids(waiting))
-    own.update(status=Task.Status.SCHEDULED, leased_until=None, scheduled_for=moment, updated_at=Now())
+    Task.objects.filter(pk__in=_ids(waiting)).update(scheduled_for=Now() if at is None else at, updated_at=Now())
     _wake(waiting)
     return waiting
 
@@ -101,15 +100,21 @@ def run_tasks_at(tasks: Sequence[Task], at: datetime | None) -> list[Task]:
 def retry_tasks(tasks: Sequence[Task]) -> list[Task]:
     """Schedule those of the locked tasks that failed again, with as many attempts as new ones; return them.
 
-    Raises `TaskAlreadyActive` (409) when its object has another task of the queue by now.
+    Raises `TaskAlreadyActive` (409) when the object of one has another task of the queue by now.
     """
     failed = [task for task in tasks if task.status == Task.Status.FAILED]
-    for task in failed:
-        if Task.objects.of_entities(task.queue, task.warehouse_id, [task.entity_id]).exists():
-            raise TaskAlreadyActive(f"Task {task.pk} was replaced by another one of the same object")
-        forgiven = task.attempts.filter(status=Task.Status.FAILED).count()
-        again = {"status": Task.Status.SCHEDULED, "scheduled_for": Now(), "finished_at": None, "updated_at": Now()}
-        Task.objects.filter(pk=task.pk).update(**again, forgiven_failures=forgiven)
+    failures = TaskAttempt.objects.filter(task=OuterRef("pk"), status=Task.Status.FAILED).order_by().values("task")
+    try:
+        with transaction.atomic():
+            Task.objects.filter(pk__in=_ids(failed)).update(
+                status=Task.Status.SCHEDULED,
+                scheduled_for=Now(),
+                finished_at=None,
+                updated_at=Now(),
+                forgiven_failures=Coalesce(Subquery(failures.annotate(number=Count("pk")).values("number")), 0),
+            )
+    except IntegrityError:
+        raise TaskAlreadyActive("One of the tasks was replaced by another one of the same object") from None
     _wake(failed)
     return failed
 
@@ -122,6 +127,11 @@ def get_tasks(
     Raises `BadRequest` for more than `MAX_TASKS`, and `TaskNotFound` (404) if one does not exist there.
     """
     return _require_all(task_ids, _in_order(task_ids, project_id, warehouse_id))
+
+
+def find_tasks(task_ids: Sequence[UUID], *, warehouse_id: UUID) -> list[Task]:
+    """As `get_tasks`, without those that do not exist in the warehouse."""
+    return list(_in_order(task_ids, None, warehouse_id))
 
 
 def lock_tasks(

@@ -37,6 +37,8 @@ MARGIN_SHARE: Final = 0.25
 MIN_BACKOFF_SECONDS: Final = 5.0
 MAX_BACKOFF_SECONDS: Final = 3600.0
 MAX_MESSAGE_LENGTH: Final = 2000
+STOP_PAUSE_SECONDS: Final = 60.0
+"""Time in which an operator can cancel a task that was stopped, before its next attempt."""
 
 PAYLOAD_VERSION: Final = 1
 """Tasks whose payload has a later version are left to newer workers."""
@@ -221,6 +223,22 @@ class Lease:
                 return None
             return _end_failed_attempt(self.task_id)
 
+    def stop(self) -> None:
+        """End the attempt because an operator stops it, which is no failure.
+
+        The next one is scheduled for the time that the operator has set meanwhile, else after `STOP_PAUSE_SECONDS`.
+        """
+        with transaction.atomic():
+            if not self._own().update(message="Stopped.", **self._report()):
+                return
+            task = Task.objects.get(pk=self.task_id)
+            record_attempts([task], Task.Status.CANCELLED)
+            is_set = task.picked_up_at is not None and task.scheduled_for > task.picked_up_at
+            due = task.scheduled_for if is_set else Now() + timedelta(seconds=STOP_PAUSE_SECONDS)
+            again = {"status": Task.Status.SCHEDULED, "leased_until": None, "scheduled_for": due}
+            Task.objects.filter(pk=self.task_id).update(**again, updated_at=Now())
+            wake_workers(self.queue)
+
     def _report(self) -> dict[str, Any]:
         return {"progress": self.progress, "execution_details": self.execution_details or None}
 
@@ -325,8 +343,8 @@ def has_running_tasks(queue: str, warehouse_id: UUID, entity_ids: Sequence[UUID]
 
 
 def has_failed(task_id: UUID) -> bool:
-    """Return whether the task ended without success after its last attempt."""
-    return Task.objects.filter(pk=task_id, status=Task.Status.FAILED).exists()
+    """Return whether the task ended without success after its last attempt, or does not exist any more."""
+    return not Task.objects.filter(pk=task_id).exclude(status=Task.Status.FAILED).exists()
 
 
 def has_tasks(warehouse_id: UUID) -> bool:

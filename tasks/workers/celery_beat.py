@@ -13,7 +13,7 @@ from celery.beat import Scheduler as BeatScheduler
 from django.conf import settings
 
 from icekeeper.kernel.retry import backoff_seconds
-from tasks.queue.celery_app import send_message
+from tasks.queue.celery_app import CELERY_QUEUES, send_message
 from tasks.queue.celery_messages import MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS, NoBroker
 from tasks.queue.leases import due_queues
 from tasks.runtime.jobs import jobs_of_workers
@@ -30,7 +30,7 @@ logger = logging.getLogger("icekeeper.tasks")
 class MessagingWorker(Worker):
     """A worker that sends a message for each queue with due tasks, instead of executing them.
 
-    While the broker cannot be reached it executes them itself.
+    While the broker cannot be reached it executes them itself, those of the queues for which it has threads.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class MessagingWorker(Worker):
         self._failures, self._try_at, self._sent_at = 0, 0.0, 0.0
 
     def queues_with_free_threads(self) -> list[str]:
-        return list(self.slots)
+        return list(CELERY_QUEUES)
 
     def start(self, pool: ThreadPoolExecutor) -> bool:
         if time.monotonic() >= self._try_at and self._send_messages():
@@ -49,7 +49,7 @@ class MessagingWorker(Worker):
         time.sleep(max(0.0, self._sent_at + MIN_SECONDS_BETWEEN_MESSAGES - time.monotonic()))
         self._sent_at = time.monotonic()
         try:
-            for queue in due_queues(list(self.slots)):
+            for queue in due_queues(CELERY_QUEUES):
                 send_message(queue)
         except NoBroker as error:
             self._failures += 1

@@ -53,7 +53,7 @@ _stop_flag: Final = _StopFlag()
 
 def register_tasks(app: Celery) -> None:
     """Register the tasks of all queues, and the handlers of the worker's signals."""
-    app.conf.worker_concurrency = sum(slots_by_setting().values())
+    app.conf.worker_concurrency = max(1, sum(slots_by_setting().values()))
     for queue in CELERY_QUEUES:
         app.task(name=task_name(queue), ignore_result=True)(_task_of(queue))
     signals.setup_logging.connect(_keep_logging, weak=False)
@@ -81,13 +81,23 @@ def run_due_tasks(queue: str) -> int:
         leases = claim_tasks({queue: 1}, after=last_warehouse)
         if not leases:
             break
-        if not done and queue_state([queue]).is_due:
-            with suppress(NoBroker):
-                send_message(queue)
-        execute_task(leases[0], _check)
-        last_warehouse = leases[0].warehouse_id
+        (lease,) = leases
+        if not done:
+            try:
+                _let_others_help(queue)
+            except Exception:
+                lease.release()
+                raise
+        execute_task(lease, _check)
+        last_warehouse = lease.warehouse_id
         done += 1
     return done
+
+
+def _let_others_help(queue: str) -> None:
+    if queue_state([queue]).is_due:
+        with suppress(NoBroker):
+            send_message(queue)
 
 
 def prepare_process(**_: Any) -> None:

@@ -65,7 +65,8 @@ def execute_task(lease: Lease, check: Callable[[], object]) -> None:
         lease.release()
         logger.info("task released", extra=fields)
     except StopRequested:
-        _fail(lease, "Stopped.", fields)
+        lease.stop()
+        logger.info("task stopped", extra=fields)
     except LeaseLost as lost:
         logger.warning("task lost: %s", lost, extra=fields)
     except CatalogError as error:

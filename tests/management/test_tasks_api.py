@@ -161,6 +161,8 @@ def test_a_running_task_is_stopped_and_scheduled_again(api: ApiClient, dropped: 
     assert listed(api.post("/task/list", {"status": ["STOPPING"]}))[0]["task-id"] == str(task.pk)
     later = now() + timedelta(days=3)
     assert control(api, "run-at", task.pk, **{"scheduled-for": later.isoformat()}).status == 204
+    assert listed(api.post("/task/list", {"status": ["SCHEDULED"]})) == []
+    lease.stop()
     (shown,) = listed(api.post("/task/list", {"status": ["SCHEDULED"]}))
     assert shown["scheduled-for"].startswith(later.isoformat()[:19])
     assert TaskAttempt.objects.get().status == "cancelled"
@@ -313,6 +315,11 @@ def test_without_the_permission_for_all_tasks_entities_are_required(
     for other in Task.objects.exclude(pk=own.pk):
         assert failure(api.get(f"/task/by-id/{other.pk}")) == (404, "TaskNotFound")
         assert failure(control(api, "run-now", own.pk, other.pk)) == (404, "TaskNotFound")
+        # The errors for a hidden task and for a missing one are equal.
+        last = "ffffffff-ffff-7fff-bfff-ffffffffffff"
+        hidden = control(api, "run-now", other.pk, last).error["message"]
+        missing = control(api, "run-now", NO_ONE, last).error["message"]
+        assert hidden.replace(str(other.pk), "...") == missing.replace(NO_ONE, "...")
     assert control(api, "run-now", own.pk).status == 204
     deny(monkeypatch, Can.GET_ALL_TASKS, Can.CONTROL_ALL_TASKS, Can.CONTROL_TASKS)
     assert failure(control(api, "run-now", own.pk)) == (403, "TableActionForbidden")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import LocationClaim, Tabular
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
 from storage.models import Warehouse
 from tasks.models import Task, TaskQueueConfig
 from tasks.queue.leases import lease_task
 from tasks.workers.worker import Worker
+from tenancy.actor import INTERNAL
 from tenancy.models import AuditRecord, OutboxEvent
+from tenancy.services.task_logs import schedule_task_log_cleanups
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.wsgi_client import ApiClient
 
@@ -117,7 +121,7 @@ def test_a_running_purge_must_be_stopped_first(
         run("cancel", str(task.pk))
     assert everything() == before
     run("stop", str(task.pk))
-    lease.fail("Stopped.")
+    lease.stop()
     run("cancel", str(task.pk))
     assert not LocationClaim.objects.exists()
 
@@ -179,7 +183,7 @@ def test_what_a_purge_has_done_is_shown(catalog: ApiClient, create_table: Create
     assert "deleted-files" not in run("show", task)
     assert Worker(poll_interval=60).work()
     shown = json.loads(run("show", task, "--json"))
-    assert shown["execution-details"] == {**deleted, "skipped-locations": 0}
+    assert shown["execution-details"] == {**deleted, "skipped-locations": 0, "files-outside": 0}
     assert [each["execution-details"] for each in shown["attempts"]] == [shown["execution-details"]]
     lines = run("show", task).splitlines()
     assert [f"{name}: {number}" for name, number in deleted.items() if f"{name}: {number}" not in lines] == []
@@ -235,3 +239,35 @@ def test_configuration_of_queues(warehouse: Warehouse, everything: Callable[[], 
         with pytest.raises(CommandError, match=re.escape(message)):
             run(*arguments)
     assert everything() == before
+
+
+def test_a_failed_purge_is_kept_until_it_is_cancelled(
+    catalog: ApiClient, failed: Task, location: str, warehouse: Warehouse
+) -> None:
+    """Its location stays reserved, so the task that explains it must stay, too."""
+    Task.objects.filter(pk=failed.pk).update(finished_at=now() - timedelta(days=200))
+    schedule_task_log_cleanups(actor=INTERNAL)
+    while Worker(poll_interval=60).work():
+        pass
+    assert Task.objects.get(pk=failed.pk).status == "failed"
+    assert run("cancel", str(failed.pk)) == "Changed 1 of 1 tasks.\n"
+    assert run("cancel", str(failed.pk)) == "Changed 0 of 1 tasks.\n"
+    assert Task.objects.get(pk=failed.pk).status == "cancelled"
+    assert not LocationClaim.objects.exists()
+    assert any(Path(location.removeprefix("file://")).rglob("*.json"))
+
+
+def test_the_location_of_a_purge_whose_task_is_missing(catalog: ApiClient, failed: Task, location: str) -> None:
+    Task.objects.filter(pk=failed.pk).delete()
+    body = {"name": "t", "location": location, "schema": {"type": "struct", "fields": []}}
+    assert catalog.post("/namespaces/ns/tables", body).refused(409, "LocationAlreadyTaken")
+
+
+def test_lists_of_a_project(failed: Task) -> None:
+    Task.objects.create(queue="task_log_cleanup", project_id="other", entity_type="project")
+    assert run("list").count("\n") == 2
+    found = run("list", "--project-id", failed.project_id)
+    assert found.count("\n") == 1
+    assert str(failed.pk) in found
+    with pytest.raises(CommandError, match="needs --set"):
+        run("config", "task_log_cleanup", "--max-seconds-since-last-heartbeat", "60")

@@ -238,8 +238,53 @@ def test_a_stopped_attempt_ends_at_its_next_heartbeat() -> None:
     lease.extended_at -= 60
     with pytest.raises(StopRequested):
         lease.extend()
-    assert lease.fail("Stopped.") is not None
+    lease.stop()
+    [row] = rows(task.id)
+    assert (row.status, row.attempts.get().status) == ("scheduled", "cancelled")
+    assert timedelta(seconds=50) < row.scheduled_for - now() < timedelta(seconds=61), "time to cancel it"
+
+
+@pytest.mark.parametrize("at", [None, timedelta(days=3)])
+def test_a_stopping_task_stays_with_its_worker_until_it_has_ended(at: timedelta | None) -> None:
+    """Two workers must never have it; the time of the next attempt is the one that was set."""
+    task = new()
+    queue(task)
+    lease = lease_of(task.id)
+    stop_tasks(rows(task.id))
+    assert run_tasks_at(rows(task.id), None if at is None else now() + at)
+    assert [row.status for row in rows(task.id)] == ["stopping"]
+    assert claim_tasks({PURGE: 5}) == []
+    assert lease_task(task.id) is None
+    lease.stop()
+    [row] = rows(task.id)
+    assert row.status == "scheduled"
+    assert abs(row.scheduled_for - (now() + (at or timedelta()))) < timedelta(seconds=5)
+
+
+def test_a_stop_is_no_failure() -> None:
+    TaskQueueConfig.objects.create(queue=PURGE, project_id="p", warehouse_id=WAREHOUSES[0], config={"max-retries": 0})
+    task = new()
+    queue(task)
+    for _ in range(3):
+        lease = lease_task(task.id)
+        assert lease is not None
+        stop_tasks(rows(task.id))
+        lease.stop()
     assert [row.status for row in rows(task.id)] == ["scheduled"]
+
+
+def test_a_retry_is_independent_of_tasks_of_other_projects_and_types() -> None:
+    cleanup = Task.Queue.TASK_LOG_CLEANUP.value
+    failed = {"status": "failed", "finished_at": now()}
+    Task.objects.create(queue=cleanup, project_id="other", entity_type="project")
+    task = Task.objects.create(queue=cleanup, project_id="p", entity_type="project", **failed)
+    assert [row.pk for row in retry_tasks(rows(task.pk))] == [task.pk]
+    assert [row.status for row in rows(task.pk)] == ["scheduled"]
+    again = Task.objects.create(queue=cleanup, project_id="q", entity_type="project", **failed)
+    Task.objects.create(queue=cleanup, project_id="q", entity_type="project")
+    with pytest.raises(TaskAlreadyActive):
+        retry_tasks(rows(again.pk))
+    assert [row.status for row in rows(again.pk)] == ["failed"]
 
 
 def test_a_cancelled_task_cannot_be_completed() -> None:

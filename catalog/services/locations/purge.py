@@ -32,8 +32,8 @@ from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.profile import allows_non_empty_locations
 from tasks.models import Task
-from tasks.queue.control import end_as_cancelled, lock_live
-from tasks.queue.leases import Lease, LeaseLost, has_failed, lease_task
+from tasks.queue.control import end_as_cancelled
+from tasks.queue.leases import Lease, LeaseLost, StopRequested, has_failed, lease_task
 from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0
@@ -105,18 +105,21 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
 
 
 def cancel_purges(actor: Actor, tasks: Sequence[Task]) -> list[Task]:
-    """End purges and release the locations that they claim; their files remain (`QueueDefinition.on_cancel`).
+    """End purges, also failed ones, and release the locations that they claim; their files remain
+    (`QueueDefinition.on_cancel`).
 
-    Returns those that had not ended. Raises `PurgeRunning` (409) for one that a worker executes: it could still delete
+    Returns those that it ended. Raises `PurgeRunning` (409) for one that a worker executes: it could still delete
     files of a new table at the location.
     """
-    live = lock_live(tasks)
-    running = [task for task in live if task.status in Task.LEASED]
+    rows = Task.objects.filter(pk__in=[task.pk for task in tasks])
+    rows = rows.exclude(status__in=(Task.Status.SUCCESS, Task.Status.CANCELLED))
+    pending = list(rows.order_by("pk").select_for_update())
+    running = [task for task in pending if task.status in Task.LEASED]
     if running:
-        raise PurgeRunning(f"Task {running[0].pk} is running: stop it first, then cancel it")
-    end_as_cancelled(live)
-    LocationClaim.objects.filter(task_id__in=[task.pk for task in live]).delete()
-    return live
+        raise PurgeRunning(f"Task {running[0].pk} is running: stop it first, and cancel it when it is scheduled again")
+    end_as_cancelled(pending)
+    LocationClaim.objects.filter(task_id__in=[task.pk for task in pending]).delete()
+    return pending
 
 
 def _count_deleted(lease: Lease, files: int, size: int) -> None:
@@ -183,7 +186,9 @@ def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
         for task_id in tasks:
             lease = lease_task(task_id)
             if lease is None and has_failed(task_id):
-                message = f"Files of a dropped table could not be deleted: an operator must retry task {task_id}"
+                message = (
+                    f"Files of a dropped table could not be deleted: an operator must retry or cancel task {task_id}"
+                )
                 raise LocationAlreadyTaken(f"{message}: {compared}")
             if lease is None:
                 budget.wait_for_the_worker()
@@ -246,6 +251,9 @@ def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
     try:
         purge(lease, checkpoint)
     except LeaseLost:
+        raise budget.exhausted() from None
+    except StopRequested:
+        lease.stop()
         raise budget.exhausted() from None
     except (StoreUnavailable, StoreRefused) as error:
         lease.fail(error.message)

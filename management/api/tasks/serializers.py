@@ -165,7 +165,7 @@ class _WithDetails(ResponseSerializer):
     # Renders `TaskDetails`: the members of the task, and those below.
     task_data = Document(help_text="What the task was created with, such as the location that is to be purged")
     execution_details = Document(required=False, help_text="What the current attempt has done so far")
-    message = Text(required=False, help_text="The error of the last attempt that failed")
+    message = Text(required=False, help_text="The error of a failed task; those of attempts are below")
     attempts = TaskAttemptResponse(many=True, help_text="The attempts that have ended, newest first")
 
     def to_representation(self, instance: TaskDetails) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class _WithDetails(ResponseSerializer):
         return payload
 
     def render_message(self, task: Task) -> str | None:
-        return task.message or None
+        return task.message or None if task.finished_at is not None else None
 
     def render_attempts(self, _: Task) -> None:
         return None

@@ -56,7 +56,9 @@ class Command(OperatorCommand):
             help="list the tasks of this warehouse alone, or configure its queue: its name or id",
         )
         parser.add_argument(
-            "--project-id", metavar="PROJECT", help="project of the warehouse; default: the default project"
+            "--project-id",
+            metavar="PROJECT",
+            help="project of the warehouse or queue (default: the default project), or whose tasks are listed",
         )
         parser.add_argument("--queue", choices=sorted(Task.Queue.values), help="list the tasks of this queue alone")
         parser.add_argument(
@@ -96,6 +98,8 @@ class Command(OperatorCommand):
     def _config(self, options: dict[str, Any]) -> None:
         if len(options["ids"]) != 1:
             raise CommandError("`config` needs the name of one queue")
+        if options["max_seconds_since_last_heartbeat"] is not None and options["set"] is None:
+            raise CommandError("--max-seconds-since-last-heartbeat needs --set")
         where: dict[str, Any] = {"actor": INTERNAL, "queue_name": options["ids"][0]}
         project = resolve_project(options["project_id"])
         get_config: Callable[..., QueueConfig] = get_project_queue_config_for
@@ -116,7 +120,9 @@ class Command(OperatorCommand):
     def _list(self, options: dict[str, Any]) -> None:
         if options["limit"] < 1:
             raise CommandError("--limit takes 1 or more")
-        found = Task.objects.order_by("-created_at", "-id")
+        found = Task.objects.order_by("-id")  # UUIDv7: newest first
+        if options["project_id"] is not None:
+            found = found.filter(project_id=resolve_project(options["project_id"]).pk)
         if options["warehouse"] is not None:
             project = resolve_project(options["project_id"])
             found = found.in_warehouse(resolve_warehouse(project, options["warehouse"]).pk)
