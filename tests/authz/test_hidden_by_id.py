@@ -65,6 +65,8 @@ BODIES: Final[dict[str, Any]] = {
     "storage": PROFILE,
     "validate-profile": PROFILE,
     "undrop": {"targets": []},
+    "task/control": {"task-ids": [], "action": {"action-type": "stop"}},
+    "config": {"queue-config": {}},
     "search-tabular": {"search": "a"},
     "tag-definition/{tag_definition_id}": {"name": "mine", "scope": ["table"]},
     "role/{role_id}": {"name": "mine"},
