@@ -60,8 +60,9 @@ SELECT id, NULL FROM inserted UNION ALL SELECT NULL, {NOTIFY}::text
 def enqueue(tasks: Sequence[NewTask]) -> list[UUID]:
     """Insert the tasks of one queue; return the ids of those that were inserted.
 
-    An object that has a task in the queue already, which has not ended, gets no other one. On PostgreSQL one statement,
-    which also wakes the workers. Characters that a database cannot store (U+0000, lone surrogates) are replaced.
+    An object has at most one task of a queue that has not ended: for one that has it already, none is inserted. On
+    PostgreSQL one statement, which also wakes the workers. Characters that a database cannot store (U+0000, lone
+    surrogates) are replaced.
     """
     if not tasks:
         return []

@@ -44,7 +44,7 @@ class WorkerStopped(Exception):
 
 
 def execute_task(lease: Lease, check: Callable[[], object]) -> None:
-    """Execute a leased task; a failed one is retried later. `check` raises `WorkerStopped` when it must be released."""
+    """Execute a leased task; a failed one is retried later. `check` raises `WorkerStopped` to release the task."""
     began = time.monotonic()
     fields = {
         "task": str(lease.task_id),

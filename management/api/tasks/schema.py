@@ -43,9 +43,9 @@ _TASK_ID: Final = path_parameter("task_id", "The task's id")
 _ATTEMPTS: Final = OpenApiParameter(
     "numAttempts", {"type": "integer", "minimum": 0, "default": 5}, description="Maximum number of attempts to return"
 )
-_LIST: Final = "Newest first, ended ones until their retention ends (`task_log_cleanup`)."
+_LIST: Final = "Newest first. Ended tasks are listed until `task_log_cleanup` deletes them."
 _CONTROL: Final = (
-    f"All of the tasks, at most {MAX_TASKS}, or none: those to which the action does not apply do not change."
+    f"Changes all of the tasks, at most {MAX_TASKS}, or none. A task to which the action does not apply stays as it is."
 )
 _CONFLICTS: Final = (
     "`AlreadyExistsException`: the name of a table to restore is in use; `PurgeRunning`: stop it first, then cancel "
