@@ -218,7 +218,7 @@ def _purged_locations(server: CatalogServer, api: str) -> set[str]:
     return {line["location"] for line in server.log_lines("icekeeper.tasks") if line["message"] == "files are deleted"}
 
 
-_COUNT_TASKS = "from tasks.models import Task; print(Task.objects.live().count())"
+_COUNT_TASKS = "from tasks.models import Task; print(Task.objects.live().filter(queue='tabular_purge').count())"
 
 
 def _files_are_those_that_were_acknowledged(folder: Path, diaries: list[Diary], purged: set[str]) -> None:
