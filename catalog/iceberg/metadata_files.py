@@ -58,7 +58,7 @@ def is_first_metadata_file(name: str, id_ending: str) -> bool:
 def referenced_files(metadata: dict[str, Any]) -> Iterator[str]:
     """Iterate the files that the metadata of a table names: older metadata files, manifest lists and statistics.
 
-    Data files and manifests are named in manifests only.
+    Data files and manifests are named in manifests only. Malformed members are skipped: clients can write such a file.
     """
     for member, key in (
         ("metadata-log", "metadata-file"),
@@ -66,9 +66,10 @@ def referenced_files(metadata: dict[str, Any]) -> Iterator[str]:
         ("statistics", "statistics-path"),
         ("partition-statistics", "statistics-path"),
     ):
-        for entry in metadata.get(member) or ():
-            if isinstance(file := entry.get(key), str):
-                yield file
+        entries = metadata.get(member)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get(key), str):
+                yield entry[key]
 
 
 def encode(document: bytes, metadata: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Tasks of a warehouse, and of a project itself, for callers who may see them."""
+"""Tasks of a warehouse, and of a project itself, as far as the caller has the permission to see them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 
 from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
@@ -66,21 +66,13 @@ class TaskFilters:
         return tasks
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDetails:
-    """A task, and its last attempts that have ended, newest first."""
-
-    task: Task
-    attempts: list[TaskAttempt]
-
-
 def list_warehouse_tasks_for(
     *, actor: Actor, warehouse_id: UUID, filters: TaskFilters, page: Page
 ) -> tuple[list[Task], str | None]:
     """Return tasks of a warehouse, newest first, and the token of the next page.
 
-    Callers who may not see all tasks must name entities, each of which gives them `get_tasks`. Raises
-    `NoSuchWarehouse`, `WarehouseListTasksForbidden` (403).
+    Callers without the permission for all tasks must name entities with `get_tasks` on each. Raises `NoSuchWarehouse`,
+    `WarehouseListTasksForbidden` (403).
     """
     (sees_all,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.GET_ALL_TASKS])
     tasks = filters.apply(_tasks().in_warehouse(warehouse_id))
@@ -103,13 +95,13 @@ def list_project_tasks_for(
     return _page_of(filters.apply(_tasks().filter(project_id=project.pk, warehouse_id=NO_ID)), page)
 
 
-def get_warehouse_task_for(*, actor: Actor, warehouse_id: UUID, task_id: UUID, attempts: int) -> TaskDetails:
-    """Return a task with at most `attempts` of its attempts.
+def get_warehouse_task_for(*, actor: Actor, warehouse_id: UUID, task_id: UUID, attempts: int) -> Task:
+    """Return a task with at most `attempts` of its last attempts that have ended, newest first, as `ended_attempts`.
 
     Raises `NoSuchWarehouse`, and `TaskNotFound` (404) also for a task that the caller may not see.
     """
     (sees_all,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.GET_ALL_TASKS])
-    task = _tasks().in_warehouse(warehouse_id).filter(pk=task_id).first()
+    task = _with_attempts(attempts).in_warehouse(warehouse_id).filter(pk=task_id).first()
     if task is None:
         raise TaskNotFound(f"Task {task_id} does not exist")
     if not sees_all:
@@ -118,16 +110,16 @@ def get_warehouse_task_for(*, actor: Actor, warehouse_id: UUID, task_id: UUID, a
             warehouse: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
             action, on = (Can.GET_ALL_TASKS, warehouse) if ref is None else (Can.GET_TASKS, ref)
             raise deny_as_missing(actor, action, on, TaskNotFound(f"Task {task_id} does not exist"))
-    return _with_attempts(task, attempts)
+    return task
 
 
-def get_project_task_for(*, actor: Actor, project: Project, task_id: UUID, attempts: int) -> TaskDetails:
+def get_project_task_for(*, actor: Actor, project: Project, task_id: UUID, attempts: int) -> Task:
     """As `get_warehouse_task_for`, for a task of the project itself. Raises `ProjectActionForbidden` (403)."""
     require_permission(actor, Can.GET_PROJECT_TASKS, Securable.Type.PROJECT, project.pk)
-    task = _tasks().filter(project_id=project.pk, warehouse_id=NO_ID, pk=task_id).first()
+    task = _with_attempts(attempts).filter(project_id=project.pk, warehouse_id=NO_ID, pk=task_id).first()
     if task is None:
         raise TaskNotFound(f"Task {task_id} does not exist")
-    return _with_attempts(task, attempts)
+    return task
 
 
 def find_task_entities(warehouse_id: UUID, tasks: Sequence[Task]) -> dict[UUID, ObjectRef]:
@@ -170,9 +162,9 @@ def _page_of(tasks: QuerySet[Task], page: Page) -> tuple[list[Task], str | None]
     return build_page([(time_and_id_key(row.created_at, row.pk), row) for row in rows[: page.sql_limit]], page)
 
 
-def _with_attempts(task: Task, limit: int) -> TaskDetails:
-    ended = task.attempts.using(settings.READ_DATABASE).order_by("-attempt")
-    return TaskDetails(task, list(ended[: min(limit, MAX_ATTEMPTS)]) if limit else [])
+def _with_attempts(number: int) -> TaskQuerySet:
+    ended = TaskAttempt.objects.order_by("-attempt")[: min(number, MAX_ATTEMPTS)]
+    return _tasks().prefetch_related(Prefetch("attempts", ended, to_attr="ended_attempts"))
 
 
 def _tasks() -> TaskQuerySet:

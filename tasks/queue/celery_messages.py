@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Condition, Thread
 from typing import Final
 
@@ -27,6 +27,37 @@ class NoBroker(Exception):
     """The broker cannot be reached."""
 
 
+class Broker:
+    """Sends messages. After a failure it sends none for a while; the first failure of several is logged, and their end.
+
+    `without` are the words of the log for what happens meanwhile.
+    """
+
+    def __init__(self, without: str) -> None:
+        self._without = without
+        self._failures, self._try_at = 0, 0.0
+
+    def send(self, queues: Iterable[str]) -> bool:
+        """Send a message for each of the queues; return whether the broker got all of them."""
+        if time.monotonic() < self._try_at:
+            return False
+        try:
+            send_message: Callable[[str], None] = import_string("tasks.queue.celery_app.send_message")
+            for queue in queues:
+                send_message(queue)
+        except NoBroker as error:
+            self._failures += 1
+            pause = backoff_seconds(self._failures, first=MIN_PAUSE_SECONDS, limit=MAX_PAUSE_SECONDS)
+            self._try_at = time.monotonic() + pause
+            if self._failures == 1:
+                logger.warning("%s, the broker cannot be reached: %s", self._without, error)
+            return False
+        if self._failures:
+            logger.info("the broker can be reached again")
+        self._failures = 0
+        return True
+
+
 class MessageSender:
     """Sends messages in a thread of its own, so that no request waits for the broker.
 
@@ -38,7 +69,7 @@ class MessageSender:
         self._changed = Condition()
         self._waiting: set[str] = set()
         self._process = 0
-        self._failures, self._try_at = 0, 0.0
+        self._broker = Broker("Celery workers are not woken")
 
     def send(self, queue: str) -> None:
         with self._changed:
@@ -54,24 +85,7 @@ class MessageSender:
                 while not self._waiting:
                     self._changed.wait()
                 queues, self._waiting = sorted(self._waiting), set()
-            if time.monotonic() >= self._try_at:
-                for queue in queues:
-                    self._send(queue)
-
-    def _send(self, queue: str) -> None:
-        try:
-            send_message: Callable[[str], None] = import_string("tasks.queue.celery_app.send_message")
-            send_message(queue)
-        except NoBroker as error:
-            self._failures += 1
-            pause = backoff_seconds(self._failures, first=MIN_PAUSE_SECONDS, limit=MAX_PAUSE_SECONDS)
-            self._try_at = time.monotonic() + pause
-            if self._failures == 1:
-                logger.warning("Celery workers are not woken, the broker cannot be reached: %s", error)
-        else:
-            if self._failures:
-                logger.info("Celery workers are woken again")
-            self._failures = 0
+            self._broker.send(queues)
 
 
 sender: Final = MessageSender()

@@ -9,7 +9,7 @@ from typing import Final
 from django.db import transaction
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.deletion import delete_in_batches
+from icekeeper.kernel.db.deletion import delete_in_batches, delete_rows
 from tasks.models import NO_ID, Task, TaskQuerySet, TaskQueueConfig
 from tasks.queue.config import QUEUES, effective_duration, get_queue_config
 from tasks.queue.enqueue import NewTask, enqueue
@@ -59,5 +59,9 @@ def delete_project_tasks(project_id: str) -> None:
 
     A later project can have the same id. Tasks of its former warehouses remain until their retention ends.
     """
-    Task.objects.filter(project_id=project_id, warehouse_id=NO_ID).delete()
+    # Locked first: a worker that ends one of them meanwhile finds that it has lost it, or does so before.
+    rows = Task.objects.filter(project_id=project_id, warehouse_id=NO_ID).order_by("pk").select_for_update()
+    ids = list(rows.values_list("pk", flat=True))
+    if ids:
+        delete_rows(Task, ids)
     TaskQueueConfig.objects.filter(project_id=project_id).delete()

@@ -17,7 +17,9 @@ DEFAULT_MAX_RETRIES: Final = 30
 
 MAX_RETRIES: Final = 10_000
 MAX_HEARTBEAT_SECONDS: Final = 86_400
-MIN_HEARTBEAT_SECONDS: Final = 10
+MIN_HEARTBEAT_SECONDS: Final = 60
+"""Longer than the interval of heartbeats and one request to a store take together: a worker that has lost its lease
+deletes nothing any more."""
 MAX_DURATION: Final = timedelta(days=36_500)
 MAX_INT64: Final = 2**63 - 1
 

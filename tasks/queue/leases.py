@@ -233,11 +233,7 @@ class Lease:
                 return
             task = Task.objects.get(pk=self.task_id)
             record_attempts([task], Task.Status.CANCELLED)
-            is_set = task.picked_up_at is not None and task.scheduled_for > task.picked_up_at
-            due = task.scheduled_for if is_set else Now() + timedelta(seconds=STOP_PAUSE_SECONDS)
-            again = {"status": Task.Status.SCHEDULED, "leased_until": None, "scheduled_for": due}
-            Task.objects.filter(pk=self.task_id).update(**again, updated_at=Now())
-            wake_workers(self.queue)
+            _schedule_next(task, STOP_PAUSE_SECONDS)
 
     def _report(self) -> dict[str, Any]:
         return {"progress": self.progress, "execution_details": self.execution_details or None}
@@ -331,10 +327,17 @@ def _end_failed_attempt(task_id: UUID, *, max_pause: float = MAX_BACKOFF_SECONDS
         own.update(status=Task.Status.FAILED, leased_until=None, finished_at=Now(), updated_at=Now())
         return None
     pause = min(backoff_seconds(failures, first=MIN_BACKOFF_SECONDS, limit=MAX_BACKOFF_SECONDS), max_pause)
-    due = Now() + timedelta(seconds=pause)
-    own.update(status=Task.Status.SCHEDULED, leased_until=None, scheduled_for=due, updated_at=Now())
-    wake_workers(task.queue)
+    _schedule_next(task, pause)
     return pause
+
+
+def _schedule_next(task: Task, pause: float) -> None:
+    """Schedule the next attempt of a locked task after `pause` seconds, or when an operator has set it meanwhile."""
+    is_set = task.picked_up_at is not None and task.scheduled_for > task.picked_up_at
+    due = task.scheduled_for if is_set else Now() + timedelta(seconds=pause)
+    again = {"status": Task.Status.SCHEDULED, "leased_until": None, "scheduled_for": due}
+    Task.objects.filter(pk=task.pk).update(**again, updated_at=Now())
+    wake_workers(task.queue)
 
 
 def has_running_tasks(queue: str, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:

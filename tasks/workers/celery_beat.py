@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +11,8 @@ from typing import Any, Final
 from celery.beat import Scheduler as BeatScheduler
 from django.conf import settings
 
-from icekeeper.kernel.retry import backoff_seconds
-from tasks.queue.celery_app import CELERY_QUEUES, send_message
-from tasks.queue.celery_messages import MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS, NoBroker
+from tasks.queue.celery_app import CELERY_QUEUES
+from tasks.queue.celery_messages import Broker
 from tasks.queue.leases import due_queues
 from tasks.runtime.jobs import jobs_of_workers
 from tasks.runtime.scheduler import Scheduler
@@ -23,8 +21,6 @@ from tenancy.actor import INTERNAL
 from tenancy.maintenance import is_read_only_now
 
 MIN_SECONDS_BETWEEN_MESSAGES: Final = 0.1
-
-logger = logging.getLogger("icekeeper.tasks")
 
 
 class MessagingWorker(Worker):
@@ -35,33 +31,18 @@ class MessagingWorker(Worker):
 
     def __init__(self) -> None:
         super().__init__(poll_interval=settings.ICEKEEPER.task_poll_interval)
-        self._failures, self._try_at, self._sent_at = 0, 0.0, 0.0
+        self._broker = Broker("tasks are executed here")
+        self._sent_at = 0.0
 
     def queues_with_free_threads(self) -> list[str]:
         return list(CELERY_QUEUES)
 
     def start(self, pool: ThreadPoolExecutor) -> bool:
-        if time.monotonic() >= self._try_at and self._send_messages():
-            return False
-        return super().start(pool)
-
-    def _send_messages(self) -> bool:
         time.sleep(max(0.0, self._sent_at + MIN_SECONDS_BETWEEN_MESSAGES - time.monotonic()))
         self._sent_at = time.monotonic()
-        try:
-            for queue in due_queues(CELERY_QUEUES):
-                send_message(queue)
-        except NoBroker as error:
-            self._failures += 1
-            pause = backoff_seconds(self._failures, first=MIN_PAUSE_SECONDS, limit=MAX_PAUSE_SECONDS)
-            self._try_at = time.monotonic() + pause
-            if self._failures == 1:
-                logger.warning("tasks are executed here, the broker cannot be reached: %s", error)
+        if self._broker.send(due_queues(CELERY_QUEUES)):
             return False
-        if self._failures:
-            logger.info("the broker can be reached again")
-        self._failures = 0
-        return True
+        return super().start(pool)
 
 
 class TaskScheduler(BeatScheduler):  # type: ignore[misc]  # Celery has no types

@@ -26,7 +26,7 @@ from tests.parts.server import ROOT, CatalogServer
 
 FORMS = ("worker", "celery")
 EXPIRATION_SECONDS = 3
-LEASE_SECONDS = 20
+LEASE_SECONDS = 60
 """Without a heartbeat: the tasks of a killed worker are taken over after that time."""
 PAUSE_SECONDS = 2.0
 """Between two faults, on average."""

@@ -355,7 +355,7 @@ BAD_CONFIGS: list[tuple[str, Any, tuple[int, str]]] = [
     ("tabular_purge", {"queue-config": {"max-age": "1 day"}}, INVALID),
     ("tabular_purge", {"queue-config": {"max-age": "P999999W"}}, INVALID),
     ("tabular_purge", {"queue-config": {"../max-retries": 1}}, INVALID),
-    ("tabular_purge", {"queue-config": {}, "max-seconds-since-last-heartbeat": 0}, INVALID),
+    ("tabular_purge", {"queue-config": {}, "max-seconds-since-last-heartbeat": 59}, INVALID),
     ("tabular_purge", {"queue-config": {}, "max-seconds-since-last-heartbeat": 2**62}, INVALID),
     ("tabular_purge", {"queue-config": []}, (400, "BadRequestException")),
     ("tabular_purge", {}, (400, "BadRequestException")),

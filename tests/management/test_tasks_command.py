@@ -233,7 +233,7 @@ def test_configuration_of_queues(warehouse: Warehouse, everything: Callable[[], 
         ((*purges, "--set", "{"), "--set: "),
         ((*purges, "--set", "[]"), "--set takes a JSON object"),
         ((*purges, "--set", '{"max-retries": -1}'), "a whole number from 0 to 10000"),
-        ((*purges, "--set", "{}", "--max-seconds-since-last-heartbeat", "1"), "from 10 to 86400"),
+        ((*purges, "--set", "{}", "--max-seconds-since-last-heartbeat", "59"), "from 60 to 86400"),
         (("config", "tabular_purge", "--warehouse", "other"), "other"),
     ):
         with pytest.raises(CommandError, match=re.escape(message)):

@@ -30,6 +30,7 @@ from storage.secrets.stores import (
     secret_store,
     stored_credential,
 )
+from tenancy.models import AuditRecord, OutboxEvent
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.run_environment import RunEnvironment
 from tests.harness.threads import at_once
@@ -270,7 +271,10 @@ def test_secrets_move_to_vault_and_back(
     assert json.loads(run("move_secrets", "--json")) == {"moved": 2, "failed": []}
     assert not Secret.objects.exists()
     assert len(vault.stored()) == 3
+    recorded = AuditRecord.objects.filter(event="server.secrets-moved"), OutboxEvent.objects.filter(type="moveSecrets")
+    assert [each.count() for each in recorded] == [1, 1]
     assert json.loads(run("move_secrets", "--json")) == {"moved": 0, "failed": []}
+    assert [each.count() for each in recorded] == [1, 1]
     assert Warehouse.objects.filter(version=1).count() == 2, "no warehouse has changed"
     choose(monkeypatch, vault, "postgres")
     assert run("move_secrets") == "Credentials moved: 3.\n"

@@ -39,20 +39,20 @@ class Deployment(Home):
         self.broker = broker
 
     @contextmanager
-    def celery(self, *arguments: str, settings: dict[str, str] | None = None) -> Iterator[Celeried]:
+    def celery(self, *arguments: str, settings: dict[str, str] | None = None) -> Iterator[CeleryProcess]:
         """Run `celery -A icekeeper` with these arguments."""
         log = self.server.home / f"celery-{time.monotonic_ns()}.log"
         environment = self.server.environment | {"PYTHONPATH": str(ROOT)} | (settings or {})
         running = process.start([*CELERY, *arguments], log=log, env=environment, cwd=self.server.home)
         try:
-            yield Celeried(running, log)
+            yield CeleryProcess(running, log)
         finally:
             for child in children_of(running.pid):
                 child.kill()
             process.kill(running)
 
     @contextmanager
-    def worker(self, *arguments: str, name: str = "w", concurrency: int = 2) -> Iterator[Celeried]:  # type: ignore[override]
+    def worker(self, *arguments: str, name: str = "w", concurrency: int = 2) -> Iterator[CeleryProcess]:  # type: ignore[override]
         """Run a worker that is ready."""
         options = [
             "worker",
@@ -68,7 +68,7 @@ class Deployment(Home):
             yield running
 
     @contextmanager
-    def beat(self, **settings: str) -> Iterator[Celeried]:
+    def beat(self, **settings: str) -> Iterator[CeleryProcess]:
         with self.celery("beat", settings=settings) as running:
             until(lambda: "worker started" in running.text)
             yield running
@@ -87,7 +87,7 @@ class Deployment(Home):
         return [row for row in found if not statuses or row[0] in statuses]
 
 
-class Celeried:
+class CeleryProcess:
     """A process of Celery, with its log."""
 
     def __init__(self, running: subprocess.Popen[bytes], log: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_worker_that_is_stopped_gives_its_task_back(on_redis: Deployment, redi
     assert not folder.exists()
 
 
-def suspended_purge(deployment: Deployment, worker: Celeried, name: str) -> Path:
+def suspended_purge(deployment: Deployment, worker: CeleryProcess, name: str) -> Path:
     """Drop a table, and suspend the processes of `worker` in the middle of the purge; return its folder."""
     for files in (100, 400, 1600):
         folder = deployment.table(f"{name}{files}", folders=20, files=files)

@@ -208,3 +208,22 @@ def test_files_outside_of_the_location_remain_and_are_counted(
     }  # fmt: skip
     assert all(path.exists() for path in (*others, last))
     assert not own.exists()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"", b"[]", b"{", b"\xff", b'{"snapshots": 5, "statistics": [1, null, {"statistics-path": 7}]}',
+        b'{"metadata-log": {"metadata-file": "x"}, "snapshots": [{"manifest-list": "../..%00"}]}', b"[" * 100_000,
+    ],
+    ids=lambda content: content[:20],
+)  # fmt: skip
+def test_a_metadata_file_that_a_client_has_overwritten_stops_no_purge(
+    worker: Worker, catalog: ApiClient, create_table: Callable[..., Any], metadata: bytes
+) -> None:
+    last = Path(create_table()["metadata-location"].removeprefix("file://"))
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+    last.write_bytes(metadata)
+    assert worker.work()
+    assert Task.objects.get().status == "success"
+    assert not last.parent.parent.exists()

@@ -261,6 +261,24 @@ def test_a_stopping_task_stays_with_its_worker_until_it_has_ended(at: timedelta 
     assert abs(row.scheduled_for - (now() + (at or timedelta()))) < timedelta(seconds=5)
 
 
+@pytest.mark.parametrize("end", ["fails", "dies", "is released"])
+def test_a_time_that_was_set_for_a_stopping_task_is_kept_however_its_attempt_ends(end: str) -> None:
+    task, later = new(), now() + timedelta(days=3)
+    queue(task)
+    lease = lease_of(task.id)
+    stop_tasks(rows(task.id))
+    run_tasks_at(rows(task.id), later)
+    if end == "fails":
+        lease.fail("a broken disk")
+    elif end == "is released":
+        lease.release()
+    else:
+        Task.objects.update(leased_until=now() - timedelta(seconds=1))
+        assert recover() == 1
+    [row] = rows(task.id)
+    assert (row.status, row.scheduled_for) == ("scheduled", later)
+
+
 def test_a_stop_is_no_failure() -> None:
     TaskQueueConfig.objects.create(queue=PURGE, project_id="p", warehouse_id=WAREHOUSES[0], config={"max-retries": 0})
     task = new()

@@ -10,7 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from catalog.selectors.tasks import ENTITY_TYPES, WAREHOUSE_ENTITY, TaskDetails, TaskEntity
+from catalog.selectors.tasks import ENTITY_TYPES, WAREHOUSE_ENTITY, TaskEntity
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from management.api.serializers import LAST_PAGE, IdText, KebabSerializer, Number, ResponseSerializer, Text, read_uuid
@@ -79,7 +79,7 @@ class ListTasksRequest(ListProjectTasksRequest):
         max_length=MAX_FILTER_VALUES,
         required=False,
         allow_null=True,
-        help_text="Only about one of these. Required from callers who may not see all tasks of the warehouse",
+        help_text="Only about one of these. Required without the permission for all tasks of the warehouse",
     )
 
 
@@ -161,37 +161,24 @@ class ListTasksResponse(ResponseSerializer):
     next_page_token = Text(required=False, help_text=LAST_PAGE)
 
 
-class _WithDetails(ResponseSerializer):
-    # Renders `TaskDetails`: the members of the task, and those below.
-    task_data = Document(help_text="What the task was created with, such as the location that is to be purged")
+class _Details(ResponseSerializer):
+    # The members that the details of a task have in addition.
+    task_data = Document(source="payload", help_text="What the task was created with, such as a location to purge")
     execution_details = Document(required=False, help_text="What the current attempt has done so far")
     message = Text(required=False, help_text="The error of a failed task; those of attempts are below")
-    attempts = TaskAttemptResponse(many=True, help_text="The attempts that have ended, newest first")
-
-    def to_representation(self, instance: TaskDetails) -> dict[str, Any]:
-        task = instance.task
-        shape = TaskAttemptResponse()
-        return {
-            **super().to_representation(task),
-            "attempts": [shape.to_representation(each) for each in instance.attempts],
-        }
-
-    def render_task_data(self, task: Task) -> dict[str, Any]:
-        payload: dict[str, Any] = task.payload
-        return payload
+    attempts = TaskAttemptResponse(
+        many=True, source="ended_attempts", help_text="The attempts that have ended, newest first"
+    )
 
     def render_message(self, task: Task) -> str | None:
         return task.message or None if task.finished_at is not None else None
 
-    def render_attempts(self, _: Task) -> None:
-        return None
 
-
-class ProjectTaskDetailsResponse(_WithDetails, ProjectTaskResponse):
+class ProjectTaskDetailsResponse(ProjectTaskResponse, _Details):
     pass
 
 
-class WarehouseTaskDetailsResponse(_WithDetails, WarehouseTaskResponse):
+class WarehouseTaskDetailsResponse(WarehouseTaskResponse, _Details):
     pass
 
 
