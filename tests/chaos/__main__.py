@@ -1,8 +1,8 @@
 """`make chaos MINUTES=n`: random faults of a whole deployment under load, then a comparison of everything.
 
 Two servers, two workers, PostgreSQL and MinIO run as processes, in one form with `manage.py worker`, in the other with
-Celery, two beats and Redis. Clients create, change, drop and restore tables while parts are killed, stopped or
-interrupted, one at a time.
+Celery, two beats and Redis. Clients create, change, drop and restore tables, and an operator stops, starts and retries
+tasks, while parts are killed, stopped or interrupted, one at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.chaos.checks import problems, summary, wait_until_drained
 from tests.chaos.cluster import FORMS, Cluster
-from tests.chaos.load import Client
+from tests.chaos.load import Client, Operator
 
 CLIENTS = 6
 MAX_PROBLEMS = 20
@@ -30,18 +30,20 @@ def run(home: Path, *, seconds: float, seed: int, form: str) -> list[str]:
         clients = [
             Client(number, servers, cluster.warehouses, cluster.minio.client(), seed) for number in range(CLIENTS)
         ]
+        operator = Operator(servers, cluster.warehouses, seed)
         until = time.monotonic() + seconds
-        with ThreadPoolExecutor(CLIENTS) as pool:
-            running = [pool.submit(client.run, until) for client in clients]
+        with ThreadPoolExecutor(CLIENTS + 1) as pool:
+            running = [pool.submit(sender.run, until) for sender in [*clients, operator]]
             cluster.disturb(until)
             for each in running:
                 each.result()
+        operator.start_all()
         started = time.monotonic()
         stuck = wait_until_drained(cluster)
         print(f"all tasks ended {time.monotonic() - started:.0f} s after the last fault" if stuck is None else stuck)
-        print(summary(cluster, clients))
+        print(summary(cluster, clients, operator))
         found = [] if stuck is None else [stuck]
-        return found + list(problems(cluster, clients))
+        return found + list(problems(cluster, clients, operator))
 
 
 def main() -> int:

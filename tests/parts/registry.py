@@ -16,6 +16,7 @@ from tasks.spark import java
 from tests.parts import (
     azurite,
     fake_gcs,
+    faketime,
     flink,
     iceberg_js,
     kafka_connect,
@@ -181,6 +182,11 @@ def _find_rabbitmq() -> Found | Missing:
     return _find_package("RabbitMQ", rabbitmq.find_program(), version, rabbitmq.CURE)
 
 
+def _find_faketime() -> Found | Missing:
+    version = ["dpkg-query", "--show", "--showformat", "${Version}", "libfaketime"]
+    return _find_package("libfaketime", faketime.find_library(), version, faketime.CURE)
+
+
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
@@ -188,6 +194,7 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "rck": _find_rck,
     "redis": _find_redis,
     "rabbitmq": _find_rabbitmq,
+    "faketime": _find_faketime,
     "keycloak": _find_keycloak,
     "minio": lambda: _find_go_program("MinIO", minio.PROGRAM),
     "seaweedfs": _find_seaweedfs,

@@ -255,6 +255,7 @@ def use(server: CatalogServer, key: str | None, *old: str) -> None:
         server._settings["ICEKEEPER__PG_ENCRYPTION_OLD_KEYS"] = write_json(list(old)).decode()
 
 
+@pytest.mark.timeout(400)  # a dozen processes, one after the other
 def test_processes_with_the_wrong_key_do_not_start_and_a_killed_rotation_resumes(
     tmp_path: Path, run_environment: RunEnvironment
 ) -> None:
@@ -294,7 +295,7 @@ def test_processes_with_the_wrong_key_do_not_start_and_a_killed_rotation_resumes
 def command(server: CatalogServer, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, ROOT / "manage.py", *arguments],
-        env=server.environment, cwd=server.home, capture_output=True, text=True, check=False, timeout=60,
+        env=server.environment, cwd=server.home, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
 
 

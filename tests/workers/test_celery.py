@@ -17,6 +17,7 @@ from celery import Celery
 
 from tests.harness.run_environment import RunEnvironment
 from tests.parts import process
+from tests.parts.faketime import Clock
 from tests.parts.rabbitmq import RabbitMq
 from tests.parts.redis import Redis
 from tests.parts.server import ROOT, CatalogServer
@@ -52,7 +53,9 @@ class Deployment(Home):
             process.kill(running)
 
     @contextmanager
-    def worker(self, *arguments: str, name: str = "w", concurrency: int = 2) -> Iterator[CeleryProcess]:  # type: ignore[override]
+    def worker(  # type: ignore[override]
+        self, *arguments: str, name: str = "w", concurrency: int = 2, settings: dict[str, str] | None = None
+    ) -> Iterator[CeleryProcess]:
         """Run a worker that is ready."""
         options = [
             "worker",
@@ -63,7 +66,7 @@ class Deployment(Home):
             "--without-mingle",
             "--without-gossip",
         ]
-        with self.celery(*options, *arguments) as running:
+        with self.celery(*options, *arguments, settings=settings) as running:
             until(lambda: " ready." in running.text)
             yield running
 
@@ -278,6 +281,43 @@ def suspended_purge(deployment: Deployment, worker: CeleryProcess, name: str) ->
             child.resume()
         until(deployment.purged)
     raise AssertionError("the worker is too fast")
+
+
+@pytest.mark.part("redis")
+@pytest.mark.part("faketime")
+def test_clocks_that_jump_by_an_hour(on_redis: Deployment, redis: Redis, tmp_path: Path) -> None:
+    """The clock of the database decides what is due: the workers' clocks start nothing early, and nothing twice."""
+    on_redis.execute("DELETE FROM tasks_taskattempt")
+    clock = Clock(tmp_path / "clock")
+    early = on_redis.table("early", folders=1, files=3)
+    on_redis.drop("early")
+    on_redis.execute(
+        "UPDATE tasks_task SET scheduled_for = now() + interval '30 min' WHERE queue = 'tabular_purge'"
+        " AND finished_at IS NULL"
+    )
+    folders = [on_redis.table(f"jump{number}", folders=2, files=20) for number in range(8)]
+    with (
+        on_redis.worker(settings=clock.environment) as worker,
+        on_redis.beat(**OFTEN, **clock.environment) as beat,
+    ):
+        for number, folder in enumerate(folders):
+            clock.jump("+1h" if number % 2 else "-1h")
+            on_redis.drop(folder.name)
+        until(lambda: len(on_redis.tasks()) == 1)
+        clock.jump("+1h")
+        for queue in ("tabular_purge", "soft_deletion"):
+            Celery(broker=redis.url).send_task(f"icekeeper.{queue}", queue=queue)
+        until(lambda: worker.text.count("succeeded") > 1)
+        hours = {line[11:13] for line in re.findall(r'"timestamp":"([^"]+)"', worker.text)}
+        assert len(hours) >= 2, "the clock of the worker did not jump"
+        assert on_redis.tasks() == [("scheduled", 0)]
+        assert early.exists()
+        assert beat.process.poll() is None
+    assert not any(folder.exists() for folder in folders)
+    assert on_redis.attempts() == [("success", 1)] * 8
+    on_redis.execute("UPDATE tasks_task SET scheduled_for = now() WHERE finished_at IS NULL")
+    with on_redis.worker(), on_redis.beat():
+        until(on_redis.purged)
 
 
 @pytest.mark.part("redis")
