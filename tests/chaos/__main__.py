@@ -21,6 +21,7 @@ from tests.chaos.load import Client, Operator
 
 CLIENTS = 6
 MAX_PROBLEMS = 20
+MAX_LENGTH = 1_000
 
 
 def run(home: Path, *, seconds: float, seed: int, form: str) -> list[str]:
@@ -40,10 +41,11 @@ def run(home: Path, *, seconds: float, seed: int, form: str) -> list[str]:
         operator.start_all()
         started = time.monotonic()
         stuck = wait_until_drained(cluster)
-        print(f"all tasks ended {time.monotonic() - started:.0f} s after the last fault" if stuck is None else stuck)
         print(summary(cluster, clients, operator))
-        found = [] if stuck is None else [stuck]
-        return found + list(problems(cluster, clients, operator))
+        if stuck is not None:  # what is left of dropped tables then follows from that
+            return [stuck, *cluster.last_warnings()]
+        print(f"all tasks ended {time.monotonic() - started:.0f} s after the last fault")
+        return list(problems(cluster, clients, operator))
 
 
 def main() -> int:
@@ -62,7 +64,7 @@ def main() -> int:
             print(f"form {form}, seed {options.seed}, {options.minutes / len(forms):g} minutes")
             found += run(home, seconds=options.minutes * 60 / len(forms), seed=options.seed, form=form)
     for each in found[:MAX_PROBLEMS]:
-        print(f"PROBLEM: {each}")
+        print(f"PROBLEM: {each[:MAX_LENGTH]}")
     print(f"{len(found)} problems" if found else "no problem was found")
     return 1 if found else 0
 

@@ -126,7 +126,7 @@ def _table(cluster: Cluster, table: Table, keys: set[str]) -> Iterator[str]:
 
 
 def _get(address: str) -> requests.Response:
-    """Send a request, again as clients do while the answer is 503: connections from before a fault end with it."""
+    """Send a request, again as clients do while the status is 503: connections from before a fault end with it."""
     for _ in range(MAX_TRIES - 1):
         response = requests.get(address, timeout=20)
         if response.status_code != 503:

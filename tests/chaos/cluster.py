@@ -28,6 +28,7 @@ FORMS = ("worker", "celery")
 EXPIRATION_SECONDS = 3
 LEASE_SECONDS = 60
 """Without a heartbeat: the tasks of a killed worker are taken over after that time."""
+MAX_WARNINGS = 5
 PAUSE_SECONDS = 2.0
 """Between two faults, on average."""
 
@@ -139,6 +140,15 @@ class Cluster:
 
     def _program(self, name: str, command: Sequence[str | Path]) -> Program:
         return Program(name, [str(word).replace("{name}", name) for word in command], self.servers[0])
+
+    def last_warnings(self) -> list[str]:
+        """Return the last warnings and errors in the log of each worker and beat."""
+        found: list[str] = []
+        for program in [*self.workers, *self.beats]:
+            lines = program.log_path.read_text(errors="replace").splitlines()
+            warnings = [line for line in lines if '"level":"WARNING"' in line or '"level":"ERROR"' in line]
+            found += [f"{program.name}: {line}" for line in warnings[-MAX_WARNINGS:]]
+        return found
 
     def disturb(self, until: float) -> None:
         """Inject one fault at a time until `until` on the monotonic clock; on return everything runs."""

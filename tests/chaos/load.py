@@ -72,7 +72,7 @@ class Warehouse:
 
 
 class Sender:
-    """Sends requests to any of the servers, and remembers those that change something."""
+    """Sends requests to any of the servers, and records those that change something."""
 
     def __init__(self, servers: list[str], name: str, seed: int) -> None:
         self.servers = servers
@@ -266,7 +266,7 @@ class Client(Sender):
 
 
 class Operator(Sender):
-    """Stops, starts and retries tasks at random, which must change nothing about their outcome."""
+    """Stops, starts and retries tasks at random, and each must still be executed once."""
 
     def __init__(self, servers: list[str], warehouses: list[Warehouse], seed: int) -> None:
         super().__init__(servers, "operator", seed)

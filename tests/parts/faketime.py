@@ -1,4 +1,4 @@
-"""libfaketime: a process whose wall clock jumps. Monotonic clocks go on, as on a machine whose time is set."""
+"""libfaketime: a process whose wall clock jumps. Monotonic clocks continue, as on a machine whose time is set."""
 
 from __future__ import annotations
 
