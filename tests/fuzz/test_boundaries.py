@@ -16,7 +16,7 @@ from tests.fuzz.request_fixtures import send
 from tests.fuzz.response_fixtures import ResponseChecker
 from tests.fuzz.target_fixtures import A_MISS, Aim, World
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 600)]
 
 MOST = 100_000 if IS_LONG else 80
 """An operation with at most so many cases gets them all; of more, those that are `chosen`."""

@@ -119,6 +119,8 @@ def describe_queue(name: str) -> Mapping[str, Operation]:
     prefix = "project_task_queue" if is_of_project else "task_queue"
     parameters = [PROJECT_HEADER] if is_of_project else [WAREHOUSE_ID]
     missing = NO_PROJECT if is_of_project else NO_WAREHOUSE
+    invalid_config = "`InvalidQueueConfig`: an unknown member or an invalid value"
+    bad_scope = {400: BAD_PROJECT} if is_of_project else {}
     return {
         "retrieve": _operation(
             f"get_{prefix}_config_{name}",
@@ -126,7 +128,7 @@ def describe_queue(name: str) -> Mapping[str, Operation]:
             description="Members that were not set have their default.",
             parameters=parameters,
             success={200: _config_shape(name, "Get")},
-            errors={404: missing},
+            errors={**bad_scope, 404: missing},
         ),
         "update": _operation(
             f"set_{prefix}_config_{name}",
@@ -134,7 +136,7 @@ def describe_queue(name: str) -> Mapping[str, Operation]:
             parameters=parameters,
             request=_config_shape(name, "Set"),
             success=empty_response("Stored"),
-            errors={400: "`InvalidQueueConfig`: an unknown member or an invalid value", 404: missing, 413: TOO_LARGE},
+            errors={400: "; ".join([*bad_scope.values(), invalid_config]), 404: missing, 413: TOO_LARGE},
         ),
     }
 
