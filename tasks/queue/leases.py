@@ -53,7 +53,8 @@ _START: Final = (
     """
 UPDATE tasks_task
    SET status = 'running', attempt = attempt + 1, picked_up_at = {now}, heartbeat_at = {now}, updated_at = {now},
-       progress = 0, leased_until = {lease_end}
+       progress = 0, leased_until = {lease_end},
+       scheduled_for = CASE WHEN scheduled_for > {now} THEN {now} ELSE scheduled_for END
  WHERE id IN ({tasks}) AND status = 'scheduled'
 RETURNING """
     + _LEASED_COLUMNS

@@ -106,6 +106,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("checkout")
 
 
+@pytest.mark.timeout(400)  # all commands of several pages
 def test_the_pages_for_a_server_without_authentication(checkout: Path) -> None:
     with page_shell(checkout, instead={"/srv/warehouses": f"{checkout}/.icekeeper/storage"}) as shell:
         _run(shell, ALONE)
