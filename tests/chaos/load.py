@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ class Warehouse:
     is_soft: bool
 
 
-class Sender:
+class Sender(ABC):
     """Sends requests to any of the servers, and records those that change something."""
 
     def __init__(self, servers: list[str], name: str, seed: int) -> None:
@@ -88,8 +89,9 @@ class Sender:
             except requests.RequestException:
                 time.sleep(0.2)
 
+    @abstractmethod
     def _step(self) -> None:
-        raise NotImplementedError
+        """Send the next requests."""
 
     def _write(
         self,
