@@ -55,7 +55,7 @@ def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
     ],
 )
 def test_every_request_is_handled_as_promised(operation: APIOperation, world: World, checker: ResponseChecker) -> None:
-    @examples(5, 300)
+    @examples(8, 300)
     @given(case=cases(operation), aim=AIMS)
     def exchange(case: Case, aim: int) -> None:
         with world.undone():
@@ -70,7 +70,7 @@ def test_histories_behave_as_promised(name: str, world: World) -> None:
     served = [each for each in operations(name) if serves(each)]
     step = st.sampled_from(served).flatmap(lambda operation: st.tuples(cases(operation), AIMS))
 
-    @examples(3, 100)
+    @examples(5, 100)
     @given(steps=st.lists(step, min_size=10, max_size=20))
     def live_through(steps: list[tuple[Case, int]]) -> None:
         with world.undone():
