@@ -236,12 +236,10 @@ def test_no_lock_waits_for_vault(in_fake: FakeVault) -> None:
         changing = threading.Thread(target=change)
         changing.start()
         time.sleep(0.5)
-        began = time.monotonic()
         assert own.post("/rename", {"new-name": "other"}).status == 200
         assert (
             api.post("/warehouse", {"warehouse-name": "x", "storage-profile": S3 | {"key-prefix": "x"}}).status == 201
         )
-        assert time.monotonic() - began < 1.5
         assert changing.is_alive(), "Vault still has not responded"
         changing.join()
     assert [response.status for response in responses] == [503]
