@@ -27,7 +27,7 @@ from storage.io.port import (
     ignore_count,
     timed,
 )
-from storage.profiles.local import local_path, normalize_location
+from storage.profiles.local import normalize_location
 
 MAX_DEPTH = 64
 """Levels of folders that are open at the same time."""
@@ -47,6 +47,7 @@ class LocalStore(ObjectStore):
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._prefix = f"{str(root).rstrip('/')}/"
 
     def require_ready(self) -> None:
         """Nothing to do: local files need no credential."""
@@ -164,14 +165,12 @@ class LocalStore(ObjectStore):
             remove_folder(name, parent=parent)
 
     def _names(self, location: str) -> list[str]:
-        path = local_path(normalize_location(location))
-        try:
-            names = path.relative_to(self.root).parts
-        except ValueError:
-            raise InvalidLocation(f"Location {location} lies outside the folder for local warehouses") from None
-        if not names:
+        path = normalize_location(location).removeprefix("file://")
+        if f"{path}/" == self._prefix:
             raise InvalidLocation(f"Location {location} is the folder for local warehouses itself")
-        return list(names)
+        if not path.startswith(self._prefix):
+            raise InvalidLocation(f"Location {location} lies outside the folder for local warehouses")
+        return path.removeprefix(self._prefix).split("/")
 
     @contextmanager
     def _folder(self, names: list[str], *, create: bool = False) -> Iterator[int]:

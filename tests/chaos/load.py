@@ -27,6 +27,9 @@ MAX_CONTROLLED = 100
 
 TIMEOUT = 20.0
 
+MAX_PAUSE = 0.1
+"""Seconds between two requests of a client, which leave the servers and workers time for their own work."""
+
 
 class Result(Enum):
     """`UNKNOWN`: the response was lost or says so; the request was executed completely or not at all."""
@@ -150,6 +153,7 @@ class Client(Sender):
         self._created: set[str] = set()
 
     def _step(self) -> None:
+        time.sleep(self.random.uniform(0, MAX_PAUSE))
         warehouse = self.random.choice(self.warehouses)
         if warehouse.id not in self._created:
             self._create_namespace(warehouse)
