@@ -283,8 +283,8 @@ def test_a_flood_does_not_wait_for_an_api_that_hangs(
 
     with ThreadPoolExecutor(len(tokens)) as pool:
         took = sorted(pool.map(refused_after, tokens))
-    assert took[19] < 1.0, "at once"
-    assert took[-1] >= 1.0, "the timeout"
+    assert took[19] < 0.8
+    assert took[-1] >= 1.0  # the timeout
 
 
 def test_junk_is_not_shown_to_the_api_server(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:

@@ -23,6 +23,8 @@ from tests.harness.identity_provider import IdentityProvider, running
 from tests.harness.run_environment import RunEnvironment
 from tests.parts.server import CatalogServer
 
+pytestmark = pytest.mark.both_databases
+
 WORKERS = 2
 CLIENTS = 24
 """Connections to each server: so many that every process has some."""
@@ -228,7 +230,6 @@ def takes_effect_from_here(asks: list[Callable[[], list[int]]], before: int, aft
         takes_effect(ask, before, after)
 
 
-@pytest.mark.both_databases
 @pytest.mark.timeout(300)
 def test_a_revoked_grant(lake: Lake, bobs: list[Bob]) -> None:
     lake.grant("select", {"user": BOB})

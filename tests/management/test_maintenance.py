@@ -40,7 +40,7 @@ from tests.parts.server import ROOT, CatalogServer
 from tests.token_fixtures import TokenClient
 from tests.workers.wait_fixtures import until
 
-pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300), pytest.mark.both_databases]
 
 CHANGES = ("post", "put", "patch", "delete")
 
@@ -145,7 +145,6 @@ def test_health_reports_it(close: Callable[[], None], monkeypatch: pytest.Monkey
     assert call("GET", "/health/ready").status == 200, "the server still accepts reads"
 
 
-@pytest.mark.both_databases
 def test_another_process_sees_it_when_it_looks() -> None:
     Server.objects.update(is_read_only=True)
     assert maintenance.mode() == "off"
@@ -189,7 +188,6 @@ def drop_with_purge(catalog: ApiClient, table: dict[str, Any]) -> Path:
     return Path(table["metadata"]["location"].removeprefix("file://"))
 
 
-@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_worker_rests(
     catalog: ApiClient,
@@ -218,7 +216,6 @@ def test_a_worker_rests(
     assert everything() == before
 
 
-@pytest.mark.both_databases
 def test_a_task_at_hand_is_given_back_and_finished_afterwards(
     catalog: ApiClient, create_table: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

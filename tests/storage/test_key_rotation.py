@@ -31,7 +31,7 @@ from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import KEY, S3, use_settings
 from tests.parts.server import ROOT, CatalogServer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 api = ApiClient("/management/v1")
 OLD, NEW, OTHER = "canary-old-text", "canary-new-text", "canary-other-text"
 
@@ -62,7 +62,6 @@ def run(*options: str) -> tuple[str, str]:
     return reported.getvalue(), progress.getvalue()
 
 
-@pytest.mark.both_databases
 def test_every_secret_gets_the_first_key(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     ids = [put(OLD, 0), put(OLD, 1), put(OLD, 2, noted=False), put(NEW, 3), put(OTHER, 4)]
     use_keys(monkeypatch, NEW, OLD, OTHER)
@@ -102,7 +101,6 @@ def with_commit(act: Any) -> None:
         act()
 
 
-@pytest.mark.both_databases
 def test_unreadable_secrets_are_reported_and_kept(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     use_keys(monkeypatch, OTHER)
     created = api.post("/warehouse", {"warehouse-name": "lost", "storage-profile": S3, "storage-credential": KEY})
@@ -122,7 +120,6 @@ def test_unreadable_secrets_are_reported_and_kept(monkeypatch: pytest.MonkeyPatc
     assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
 
 
-@pytest.mark.both_databases
 def test_a_rotation_stops_at_any_batch_and_resumes(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     ids = [put(OLD, number) for number in range(10)]
     use_keys(monkeypatch, NEW, OLD)
@@ -139,7 +136,6 @@ def test_a_rotation_stops_at_any_batch_and_resumes(monkeypatch: pytest.MonkeyPat
     assert [secret_store().get(pk)["secret"] for pk in ids] == [f"canary-{number}" for number in range(10)]
 
 
-@pytest.mark.both_databases
 def test_a_secret_that_changes_concurrently_is_not_overwritten(
     monkeypatch: pytest.MonkeyPatch, bootstrapped: None
 ) -> None:
@@ -159,7 +155,6 @@ def test_a_secret_that_changes_concurrently_is_not_overwritten(
     assert secret_store().get(first)
 
 
-@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_credentials_may_be_changed_at_once(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
     use_keys(monkeypatch, OLD)

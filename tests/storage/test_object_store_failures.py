@@ -106,7 +106,7 @@ def test_a_store_that_is_silent(minio: Minio, bucket: str, monkeypatch: pytest.M
             began = time.monotonic()
             with pytest.raises(StoreUnavailable, match="did not respond"):
                 act()
-            assert 0.6 <= time.monotonic() - began < 20
+            assert 0.6 <= time.monotonic() - began < 5
     store.put_new(f"s3://{bucket}/wh/a", b"x")
 
 
@@ -188,6 +188,7 @@ def test_tries_end_with_the_request(
     # The deadline expires between two attempts; on a slow machine, during one.
     with deadline(began + 1), pytest.raises((StoreUnavailable, RequestTimeout)):
         store.put_new(location, b"x")
+    assert time.monotonic() - began < 3
     assert 1 < len(recorder.requests) < 7
 
 
