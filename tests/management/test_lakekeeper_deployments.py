@@ -23,6 +23,8 @@ from tests.harness.wsgi_client import ApiClient
 from tests.management.test_openapi_comparison import rows, section
 from tests.parts.server import CatalogServer
 
+pytestmark = pytest.mark.both_databases
+
 START_CHECKS = (require_terms_accepted, require_chosen_backend, require_readable_secrets)
 """Those of `STARTUP_JOBS` that decide by the settings and the database alone."""
 
