@@ -38,6 +38,8 @@ class OpenFga(RelayedServer):
             PROGRAM.require(), "run", "--http-addr", f"127.0.0.1:{self.port}",
             "--grpc-addr", f"127.0.0.1:{self.grpc_port}", "--datastore-engine", "memory", "--log-level", "warn",
             "--playground-enabled=false", "--metrics-enabled=false", "--profiler-enabled=false",
+            # Tests with hundreds of roles ask much of it, on a busy machine; the client's own timeout ends a request.
+            "--request-timeout", "60s",
         ]  # fmt: skip
 
     def variables(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ def has_default_limit(connection: BaseDatabaseWrapper) -> bool:
     """
     left = remaining_seconds()
     limit: _Limit | None = connection.__dict__.get("statement_limit")
-    return limit is not None and left is not None and limit.default - left <= SLACK_SECONDS
+    return limit is not None and (left is None or limit.default - left <= SLACK_SECONDS)
 
 
 def limit_statement(connection: BaseDatabaseWrapper) -> None:
