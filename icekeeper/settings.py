@@ -182,14 +182,6 @@ PERIODIC_JOBS = [
     ),
     # Records of commands and workers; server processes seal their own within seconds.
     Job(name="audit-seals", run="tenancy.audit.chain.seal_records", every=HOUR, where=Where.ONE_WORKER),
-    # The row of an hour has the counts at its end: a run is due 30 s before it. Changes are dated to a quarter of it.
-    Job(
-        name="warehouse-statistics",
-        run="catalog.services.warehouse_statistics.record_warehouse_statistics",
-        every=15 * MINUTE,
-        offset=-30.0,
-        where=Where.ONE_WORKER,
-    ),
     # Until a record is deleted, its key cannot be used for another request; by default it lives for half an hour.
     Job(
         name="expired-idempotency-records",
@@ -222,11 +214,13 @@ PERIODIC_JOBS = [
         every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
-    # Each project has a task that deletes its old tasks; this enqueues the first one.
+    # Each project has a task that deletes its old tasks, and one that records its statistics when an hour ends. This
+    # enqueues the first ones, a minute before an hour ends.
     Job(
-        name="task-log-cleanups",
-        run="tenancy.services.task_logs.schedule_task_log_cleanups",
+        name="project-tasks",
+        run="tenancy.services.project_tasks.schedule_project_tasks",
         every=HOUR,
+        offset=-60.0,
         where=Where.ONE_WORKER,
     ),
     Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=6 * HOUR, where=Where.ONE_WORKER),

@@ -44,6 +44,7 @@ class Task(models.Model):
         SOFT_DELETION = "soft_deletion"
         TABULAR_PURGE = "tabular_purge"
         TASK_LOG_CLEANUP = "task_log_cleanup"
+        STATISTICS = "statistics"
         EXPIRE_SNAPSHOTS = "expire_snapshots"
         REMOVE_ORPHAN_FILES = "remove_orphan_files"
 

@@ -1,4 +1,4 @@
-"""Warehouse statistics: hourly counts of tables, views and generic tables."""
+"""Warehouse statistics: hourly counts of tables, views and generic tables, recorded by the queue `statistics`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
-from icekeeper.kernel.db.sql import batches, execute, fetch_all
+from icekeeper.kernel.db.sql import batches, database_time, execute, fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import Page, build_page
+from tasks.queue.enqueue import enqueue_for_projects
+from tasks.queue.leases import Lease
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed
@@ -156,6 +158,7 @@ SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
                count(*) FILTER (WHERE t.kind = 'generic-table') AS generic_tables
           FROM storage_warehouse w
           LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.deleted_at IS NULL
+         WHERE w.project_id = %s
          GROUP BY w.id) c
   LEFT JOIN catalog_warehousestatistic s
     ON s.warehouse_id = c.id
@@ -168,14 +171,35 @@ SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
 """
 
 
-def record_warehouse_statistics(*, actor: Actor) -> int:
-    """Insert the current hour for each warehouse whose counts differ from its last row; return the number of rows.
+SECONDS_BEFORE_HOUR_ENDS: Final = 30.0
+"""A row has the counts at the end of its hour: it is recorded so long before."""
 
-    One statement for all warehouses, atomic, and safe to run in several workers concurrently.
+
+def record_statistics(lease: Lease) -> None:
+    """Execute a task of the queue `statistics`, and enqueue the next one of the project at the end of the hour.
+
+    The clock is that of the database, as for when tasks are due. Raises `LeaseLost`, and records nothing, if another
+    worker has taken over.
     """
-    at = now()
+    at = database_time()
     with write_transaction():
-        return execute(_RECORD, [beginning_of_hour(at), at])
+        lease.execution_details["recorded-warehouses"] = record_warehouse_statistics(lease.project_id, at)
+        lease.finish()
+        enqueue_for_projects(lease.queue, [lease.project_id], scheduled_for=next_recording(at))
+
+
+def record_warehouse_statistics(project_id: str, at: datetime) -> int:
+    """Insert the hour of `at` for each warehouse of a project whose counts differ from its last row.
+
+    One statement, in the caller's transaction; it is safe to run concurrently. Returns the number of rows.
+    """
+    return execute(_RECORD, [beginning_of_hour(at), at, project_id])
+
+
+def next_recording(at: datetime) -> datetime:
+    """Return the first time after `at` that is `SECONDS_BEFORE_HOUR_ENDS` before an hour ends."""
+    before = timedelta(seconds=SECONDS_BEFORE_HOUR_ENDS)
+    return beginning_of_hour(at + before) + HOUR - before
 
 
 def delete_old_warehouse_statistics(*, actor: Actor, batch: int = BATCH) -> int:

@@ -217,13 +217,9 @@ class Settings(DatabaseSettings):
         description="Subject in the user id of a service account: its `uid`, which changes when it is created "
         "again, or its `username`",
     )
-
     idempotency: IdempotencySettings = Field(default_factory=IdempotencySettings, description="Idempotency of requests")
-
     role: RoleSettings = Field(default_factory=RoleSettings, description="Roles")
-
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Audit trail")
-
     events: EventSettings = Field(default_factory=EventSettings, description="Events of changes")
     celery: CelerySettings = Field(default_factory=CelerySettings, description="Celery")
     task_poll_interval: Duration = Field(
@@ -238,6 +234,9 @@ class Settings(DatabaseSettings):
     )
     task_log_cleanup_workers: WorkerCount = Field(
         2, description="Threads of a worker that delete tasks that ended long ago; 0 leaves them to other workers"
+    )
+    task_statistics_workers: WorkerCount = Field(
+        1, description="Threads of a worker that record statistics of warehouses; 0 leaves them to other workers"
     )
 
     # --- credentials of warehouses ------------------------------------------------------------------------------
@@ -469,6 +468,7 @@ OWN_FIELDS = frozenset(
         "metrics_reports_per_day",
         "metrics_day_retention",
         "endpoint_stat_retention",
+        "task_statistics_workers",
         "access_tokens",
         "access_token_default_lifetime",
         "access_token_max_lifetime",

@@ -22,6 +22,7 @@ CELERY_QUEUES: Final = (
     Task.Queue.SOFT_DELETION.value,
     Task.Queue.TABULAR_PURGE.value,
     Task.Queue.TASK_LOG_CLEANUP.value,
+    Task.Queue.STATISTICS.value,
 )
 """The queues of tasks that Celery workers execute; a queue of the broker has the same name."""
 

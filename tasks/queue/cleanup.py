@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
@@ -12,17 +12,12 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches, delete_rows
 from tasks.models import NO_ID, Task, TaskQuerySet, TaskQueueConfig
 from tasks.queue.config import QUEUES, effective_duration, get_queue_config
-from tasks.queue.enqueue import NewTask, enqueue
+from tasks.queue.enqueue import enqueue_for_projects
 from tasks.queue.leases import Lease
 
 MIN_PERIOD: Final = timedelta(days=1)
 
 _QUEUE: Final = QUEUES[Task.Queue.TASK_LOG_CLEANUP.value]
-
-
-def enqueue_cleanups(project_ids: Sequence[str]) -> None:
-    """Enqueue a cleanup for each of the projects, in the caller's transaction."""
-    enqueue([NewTask(queue=_QUEUE.name, project_id=project_id, entity_type="project") for project_id in project_ids])
 
 
 def clean_task_log(lease: Lease, checkpoint: Callable[[], object]) -> None:
@@ -37,10 +32,7 @@ def clean_task_log(lease: Lease, checkpoint: Callable[[], object]) -> None:
     period = max(period, MIN_PERIOD)
     with transaction.atomic():
         lease.finish()
-        following = NewTask(
-            queue=_QUEUE.name, project_id=lease.project_id, entity_type="project", scheduled_for=now() + period
-        )
-        enqueue([following])
+        enqueue_for_projects(_QUEUE.name, [lease.project_id], scheduled_for=now() + period)
 
 
 def delete_ended_tasks(tasks: TaskQuerySet, project_id: str, checkpoint: Callable[[], object]) -> int:

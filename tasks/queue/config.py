@@ -128,6 +128,7 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
             scope="project",
             members={"cleanup-period": _duration("P1D", "PT1S"), "retention-period": _duration("P90D", "P1D")},
         ),
+        QueueDefinition(Task.Queue.STATISTICS.value, scope="project"),
         QueueDefinition(
             Task.Queue.EXPIRE_SNAPSHOTS.value,
             members={

@@ -86,6 +86,16 @@ def enqueue(tasks: Sequence[NewTask]) -> list[UUID]:
     return [task.id for task in new]
 
 
+def enqueue_for_projects(queue: str, project_ids: Sequence[str], *, scheduled_for: datetime | None = None) -> None:
+    """Enqueue a task of `queue` for each of the projects, in the caller's transaction; None: it is due at once."""
+    enqueue(
+        [
+            NewTask(queue=queue, project_id=project_id, entity_type="project", scheduled_for=scheduled_for)
+            for project_id in project_ids
+        ]
+    )
+
+
 def _printable(value: Any) -> Any:
     """Replace what a jsonb column cannot hold."""
     if isinstance(value, str):

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from catalog.services.locations.purge import purge
 from catalog.services.tables.drop import expire_tabular
+from catalog.services.warehouse_statistics import record_statistics
 from icekeeper.kernel.errors.types import CatalogError
 from tasks.models import Task
 from tasks.queue.cleanup import clean_task_log
@@ -24,6 +25,7 @@ WORK: Final[dict[str, Work]] = {
     Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
     Task.Queue.TABULAR_PURGE.value: purge,
     Task.Queue.TASK_LOG_CLEANUP.value: clean_task_log,
+    Task.Queue.STATISTICS.value: lambda lease, _: record_statistics(lease),
 }
 
 logger = logging.getLogger("icekeeper.tasks")
@@ -36,6 +38,7 @@ def slots_by_setting() -> dict[str, int]:
         Task.Queue.SOFT_DELETION.value: conf.task_soft_deletion_workers,
         Task.Queue.TABULAR_PURGE.value: conf.task_tabular_purge_workers,
         Task.Queue.TASK_LOG_CLEANUP.value: conf.task_log_cleanup_workers,
+        Task.Queue.STATISTICS.value: conf.task_statistics_workers,
     }
 
 

@@ -136,7 +136,7 @@ def test_statistics_count_what_the_caller_sees(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse, soft_delete: int
 ) -> None:
     alice = client("alice")
-    record_warehouse_statistics(actor=INTERNAL)
+    record_warehouse_statistics(warehouse.project_id, now())
     WarehouseStatistic.objects.update(hour=now() - timedelta(hours=5))
     everything = counts_at(root, warehouse)
     assert len(everything) == 2

@@ -17,6 +17,7 @@ import psycopg
 import requests
 from celery import Celery
 
+from tasks.queue.celery_app import CELERY_QUEUES
 from tests.chaos.load import Warehouse
 from tests.parts import process
 from tests.parts.minio import Minio
@@ -222,6 +223,6 @@ class Cluster:
 
     def _repeat_messages(self) -> None:
         app = Celery(broker=self.redis.url)
-        for queue in ("soft_deletion", "tabular_purge", "task_log_cleanup"):
+        for queue in CELERY_QUEUES:
             for _ in range(10):
                 app.send_task(f"icekeeper.{queue}", queue=queue)

@@ -23,7 +23,7 @@ from tasks.queue.leases import lease_task
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.models import AuditRecord, OutboxEvent
-from tenancy.services.task_logs import schedule_task_log_cleanups
+from tenancy.services.project_tasks import schedule_project_tasks
 from tests.harness.fingerprint import Fingerprint
 from tests.harness.wsgi_client import ApiClient
 
@@ -246,7 +246,7 @@ def test_a_failed_purge_is_kept_until_it_is_cancelled(
 ) -> None:
     """Its location stays reserved, so the task that explains it must stay, too."""
     Task.objects.filter(pk=failed.pk).update(finished_at=now() - timedelta(days=200))
-    schedule_task_log_cleanups(actor=INTERNAL)
+    schedule_project_tasks(actor=INTERNAL)
     while Worker(poll_interval=60).work():
         pass
     assert Task.objects.get(pk=failed.pk).status == "failed"

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.db.models import F
 
 from catalog.models import Namespace, Tabular, WarehouseStatistic
 from catalog.services import warehouse_statistics as service
@@ -17,10 +16,15 @@ from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
+from tasks.models import Task
+from tasks.queue.enqueue import enqueue_for_projects
+from tasks.queue.leases import LeaseLost, claim_tasks
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
+from tenancy.services.projects import create_project
+from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import NO_ONE, refuse, reported
 
@@ -64,8 +68,8 @@ def add(namespace: Namespace, count: int, kind: str = "table", **fields: Any) ->
     )  # fmt: skip
 
 
-def record() -> int:
-    return service.record_warehouse_statistics(actor=INTERNAL)
+def record(clock: Clock) -> int:
+    return service.record_warehouse_statistics(get_project(None).pk, clock())
 
 
 def stats(api: ApiClient, query: str = "") -> list[tuple[str, str, int, int, int]]:
@@ -99,22 +103,22 @@ def test_a_response(api: ApiClient, warehouse: Warehouse, clock: Clock) -> None:
 
 def test_an_hour_in_which_nothing_changed_is_not_written_down(api: ApiClient, namespace: str, clock: Clock) -> None:
     space = Namespace.objects.get()
-    assert record() == 1, "also for an empty warehouse"
-    assert record() == 0
+    assert record(clock) == 1, "also for an empty warehouse"
+    assert record(clock) == 0
     clock.later(minutes=10)
     tables = add(space, 3)
     add(space, 2, "view")
     assert stats(api) == [("01T11:00:00", "01T10:30:30", 3, 2, 0)], "the current counts"
-    assert record() == 1
+    assert record(clock) == 1
     clock.later(minutes=5)
-    assert record() == 0
+    assert record(clock) == 0
     assert stats(api) == [("01T11:00:00", "01T10:30:30", 3, 2, 0)]
     clock.later(hours=3)
-    assert record() == 0
+    assert record(clock) == 0
     add(space, 1, "generic-table")
     Tabular.objects.filter(pk=tables[0].pk).delete()
     clock.later(minutes=1)
-    assert record() == 1
+    assert record(clock) == 1
     clock.later(hours=1)
     expected = [("01T14:00:00", "01T13:36:30", 2, 2, 1), ("01T11:00:00", "01T10:30:30", 3, 2, 0)]
     assert stats(api) == [("01T15:00:00", "01T13:36:30", 2, 2, 1), *expected]
@@ -129,14 +133,14 @@ def test_dropped_tabulars_are_not_counted(
     uuid = create_table()["metadata"]["table-uuid"]
     create_table("u")
     create_table("staged", **{"stage-create": True})
-    record()
+    record(clock)
     assert stats(api)[0][2:] == (2, 0, 0)
     assert catalog.delete("/namespaces/ns/tables/t").status == 204
     assert stats(api)[0][2:] == (1, 0, 0)
-    assert record() == 1
+    assert record(clock) == 1
     assert api.post("/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": uuid}]}).status == 204
     assert stats(api)[0][2:] == (2, 0, 0)
-    assert record() == 1
+    assert record(clock) == 1
 
 
 def test_each_warehouse_has_its_own(
@@ -152,13 +156,14 @@ def test_each_warehouse_has_its_own(
         for number in range(3)
     ]
     add(Namespace.objects.get(), 2)
-    with CaptureQueriesContext(connection) as seen:
-        assert record() == 4
-    assert len([query for query in seen if "SAVEPOINT" not in query["sql"]]) <= 1
+    project_id = get_project(None).pk
+    with counting() as seen:
+        assert service.record_warehouse_statistics(project_id, clock()) == 4
+    assert seen["statements"] == 1
     clock.later(hours=1)
     add(Namespace.objects.get(), 1)
     Warehouse.objects.filter(pk=others[0].pk).update(status="inactive")
-    assert record() == 1
+    assert record(clock) == 1
     elsewhere = [ApiClient(f"/management/v1/warehouse/{other.pk}") for other in others]
     assert [stats(each) for each in elsewhere] == [
         [("01T12:00:00", "01T10:20:30", 0, 0, 0), ("01T11:00:00", "01T10:20:30", 0, 0, 0)]
@@ -170,10 +175,69 @@ def test_each_warehouse_has_its_own(
     assert elsewhere[1].get("/statistics").refused(404, "NoSuchWarehouseException")
 
 
+def test_hours_of_other_projects_are_left_to_their_tasks(api: ApiClient, storage_root: Any, clock: Clock) -> None:
+    other = create_project(actor=INTERNAL, name="other")
+    profile = {"type": "local", "path": str(storage_root / "other")}
+    theirs = create_warehouse(actor=INTERNAL, project=other, name="theirs", storage_profile=profile)
+    assert record(clock) == 1
+    assert not WarehouseStatistic.objects.filter(warehouse=theirs).exists()
+    assert service.record_warehouse_statistics(other.pk, clock()) == 1
+    assert service.record_warehouse_statistics("unknown", clock()) == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "following"),
+    [
+        ("10:00:00", "10:59:30"),
+        ("10:59:29.999999", "10:59:30"),
+        ("10:59:30", "11:59:30"),
+        ("10:59:59", "11:59:30"),
+        ("23:59:45", "00:59:30"),
+    ],
+)
+def test_the_next_recording_is_shortly_before_an_hour_ends(at: str, following: str) -> None:
+    found = service.next_recording(datetime.fromisoformat(f"2026-03-01T{at}+00:00"))
+    assert found == datetime.fromisoformat(f"2026-03-0{1 if following > at else 2}T{following}+00:00")
+
+
+def test_a_task_records_the_hour_and_enqueues_the_next(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(Namespace.objects.get(), 2)
+    enqueue_for_projects("statistics", [get_project(None).pk])
+    ends = datetime.now(UTC) + timedelta(seconds=5)
+    while Worker(poll_interval=60).work():
+        assert datetime.now(UTC) < ends
+    done, following = Task.objects.order_by("id")
+    assert (done.status, done.execution_details) == ("success", {"recorded-warehouses": 1})
+    assert (following.status, following.project_id) == ("scheduled", done.project_id)
+    assert done.finished_at is not None
+    assert timedelta(0) < following.scheduled_for - done.finished_at <= timedelta(hours=1)
+    row = WarehouseStatistic.objects.get()
+    assert (row.tables, row.hour.minute) == (2, 0)
+
+
+def test_a_worker_whose_clock_is_an_hour_late_records_once(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = datetime.now(UTC) - timedelta(hours=1)
+    monkeypatch.setattr(service, "now", lambda: late)
+    enqueue_for_projects("statistics", [get_project(None).pk])
+    worker = Worker(poll_interval=60)
+    assert [worker.work(), worker.work()] == [True, False]
+    assert WarehouseStatistic.objects.get().hour > late
+
+
+def test_a_lost_lease_records_nothing(namespace: str) -> None:
+    enqueue_for_projects("statistics", [get_project(None).pk])
+    (lease,) = claim_tasks({"statistics": 1})
+    Task.objects.update(attempt=F("attempt") + 1)  # another worker has taken over
+    with pytest.raises(LeaseLost):
+        service.record_statistics(lease)
+    assert not WarehouseStatistic.objects.exists()
+    assert Task.objects.count() == 1
+
+
 def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
     for _ in range(9):
         add(Namespace.objects.get(), 1)
-        assert record() == 1
+        assert record(clock) == 1
         clock.later(hours=2)
     everything = stats(api)
     assert [each[2] for each in everything] == [9, *range(9, 0, -1)]

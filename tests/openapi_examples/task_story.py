@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.queue.config import QUEUES
 from tenancy.actor import INTERNAL
-from tenancy.services.task_logs import schedule_task_log_cleanups
+from tenancy.services.project_tasks import schedule_project_tasks
 from tests.openapi_examples.story import Story
 
 HEARTBEAT = {"max-seconds-since-last-heartbeat": 300}
@@ -15,6 +15,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "soft_deletion": {"max-retries": 5},
     "tabular_purge": {"max-retries": 100, "max-age": "P7D"},
     "task_log_cleanup": {"cleanup-period": "P1D", "retention-period": "P30D"},
+    "statistics": {"max-retries": 3},
     "expire_snapshots": {"enable-expire-snapshots": True, "min-snapshots-to-keep": 10},
     "remove_orphan_files": {"enable-remove-orphan-files": True, "dry-run": True},
 }
@@ -50,8 +51,9 @@ def of_a_table(story: Story, this: dict[str, str], table_id: str) -> None:
 
 
 def of_the_project(story: Story) -> None:
-    schedule_task_log_cleanups(actor=INTERNAL)
-    (task,) = story.send("list_project_tasks", body={"status": ["SCHEDULED"]})["tasks"]
+    schedule_project_tasks(actor=INTERNAL)
+    wanted = {"status": ["SCHEDULED"], "queue-name": ["task_log_cleanup"]}
+    (task,) = story.send("list_project_tasks", body=wanted)["tasks"]
     story.send("get_project_task_details", {"task_id": task["task-id"]})
     now = {"task-ids": [task["task-id"]], "action": {"action-type": "run-now"}}
     story.send("control_project_tasks", body=now)

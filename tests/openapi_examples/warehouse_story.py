@@ -10,7 +10,7 @@ from django.conf import settings
 
 from catalog.services.warehouse_statistics import record_warehouse_statistics
 from management.endpoint_statistics import CallCount, CallKey, record_calls
-from tenancy.actor import INTERNAL
+from storage.models import Warehouse
 from tests.openapi_examples import permission_story, rights_story, tag_story, task_story
 from tests.openapi_examples.catalog_story import DAYS, ORDERS, version
 from tests.openapi_examples.story import Story
@@ -218,7 +218,7 @@ def dropped_and_restored(story: Story, warehouse_id: str, ids: dict[str, str]) -
 
 
 def statistics(story: Story, warehouse_id: str) -> None:
-    record_warehouse_statistics(actor=INTERNAL)
+    record_warehouse_statistics(Warehouse.objects.get(pk=warehouse_id).project_id, story.clock.at)
     story.clock.later(hours=1)
     page = {"warehouse_id": warehouse_id, "page_size": 24}
     story.send("get_warehouse_statistics", page, summary="Tables and views")

@@ -101,7 +101,7 @@ def test_periodic_jobs_are_counted_and_listed(catalog: MeasuredCatalog) -> None:
     headers = {"x-icekeeper-extensions": "true"}
     health = requests.get(f"{catalog.base_url}/health", headers=headers, timeout=30).json()
     jobs = {job["name"]: job for job in health["jobs"]}
-    for name in ("permission-epoch", "maintenance-switch", "old-tokens", "warehouse-statistics"):
+    for name in ("permission-epoch", "maintenance-switch", "old-tokens", "project-tasks"):
         assert (jobs[name]["status"], jobs[name]["lastError"]) == ("ok", None)
         assert abs(jobs[name]["lastRun"] / 1000 - time.time()) < 600
         assert jobs[name]["durationMs"] >= 0

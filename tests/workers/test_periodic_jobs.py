@@ -384,5 +384,5 @@ def test_the_status_of_jobs_of_workers() -> None:
     assert (found["audit-seals"].status, found["audit-seals"].error_type) == ("ok", "")
     assert found["audit-seals"].seconds == 1.5
     assert found["audit-seals"].ended_at is not None
-    assert found["warehouse-statistics"].status == "unknown"
+    assert found["project-tasks"].status == "unknown"
     assert "of-another-version" not in found

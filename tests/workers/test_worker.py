@@ -22,8 +22,8 @@ from tasks.models import Task, TaskQueueConfig
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.models import Project
+from tenancy.services.project_tasks import schedule_project_tasks
 from tenancy.services.projects import create_project, delete_project
-from tenancy.services.task_logs import schedule_task_log_cleanups
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -179,8 +179,8 @@ def test_ended_tasks_are_deleted_after_the_retention_of_their_project(bootstrapp
         Task.objects.create(queue="tabular_purge", project_id=project, entity_id=new_id(), **later, **ended)
     config = {"retention-period": "P2D", "cleanup-period": "P3D"}
     TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id="q", config=config)
-    schedule_task_log_cleanups(actor=INTERNAL)
-    schedule_task_log_cleanups(actor=INTERNAL)
+    schedule_project_tasks(actor=INTERNAL)
+    schedule_project_tasks(actor=INTERNAL)
     assert Task.objects.filter(queue="task_log_cleanup").count() == Project.objects.count()
     worker = Worker(poll_interval=60)
     while worker.work():
@@ -194,7 +194,7 @@ def test_ended_tasks_are_deleted_after_the_retention_of_their_project(bootstrapp
 
 def test_tasks_of_deleted_projects_are_deleted(bootstrapped: None) -> None:
     create_project(actor=INTERNAL, name="p", project_id="p")
-    schedule_task_log_cleanups(actor=INTERNAL)
+    schedule_project_tasks(actor=INTERNAL)
     ended = {"status": "success", "finished_at": now() - timedelta(days=91)}
     Task.objects.create(queue="tabular_purge", project_id="p", warehouse_id=new_id(), entity_id=new_id(), **ended)
     TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id="p", config={"retention-period": "P2D"})
@@ -203,5 +203,5 @@ def test_tasks_of_deleted_projects_are_deleted(bootstrapped: None) -> None:
     assert list(Task.objects.filter(project_id="p").values_list("queue", flat=True)) == ["tabular_purge"]
     # One that ran during the deletion has enqueued the next one.
     following = Task.objects.create(queue="task_log_cleanup", project_id="p", entity_type="project")
-    assert schedule_task_log_cleanups(actor=INTERNAL) == 1
+    assert schedule_project_tasks(actor=INTERNAL) == 1
     assert list(Task.objects.filter(project_id="p").values_list("pk", "status")) == [(following.pk, "cancelled")]

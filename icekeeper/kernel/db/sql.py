@@ -112,6 +112,12 @@ DATABASE_NOW = {
 """The time by the clock of the database, as an expression of a statement with parameters, by vendor."""
 
 
+def database_time() -> datetime:
+    """Return the time by the clock of the database, on which all servers and workers agree."""
+    ((at,),) = fetch_all("default", f"SELECT {DATABASE_NOW[connections['default'].vendor]}", [])
+    return as_datetime(at)
+
+
 def database_time_in(seconds: str, vendor: str) -> str:
     """Return an expression for the time `seconds` from now, an expression itself, by the clock of the database."""
     if vendor == "postgresql":
