@@ -171,35 +171,46 @@ SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
 """
 
 
-SECONDS_BEFORE_HOUR_ENDS: Final = 30.0
-"""A row has the counts at the end of its hour: it is recorded so long before."""
+LEAD_TIME: Final = timedelta(seconds=30)
+"""The time before the end of an hour at which its row is recorded: the row has the counts at that end."""
+
+MAX_DELAY: Final = timedelta(minutes=15)
+"""A task that runs later than this after the end of its hour records the current hour instead."""
 
 
 def record_statistics(lease: Lease) -> None:
-    """Execute a task of the queue `statistics`, and enqueue the next one of the project at the end of the hour.
+    """Execute a task of the queue `statistics`, and enqueue the next one of the project.
 
-    The clock is that of the database, as for when tasks are due. Raises `LeaseLost`, and records nothing, if another
-    worker has taken over.
+    The clock is that of the database, which also decides when tasks are due. Raises `LeaseLost`, and records nothing,
+    if another worker has taken over.
     """
     at = database_time()
+    following = next_recording(at)
     with write_transaction():
-        lease.execution_details["recorded-warehouses"] = record_warehouse_statistics(lease.project_id, at)
+        hour = hour_to_record(lease.payload.get("hour"), at)
+        lease.execution_details["recorded-warehouses"] = record_hour(lease.project_id, hour, at)
         lease.finish()
-        enqueue_for_projects(lease.queue, [lease.project_id], scheduled_for=next_recording(at))
+        payload = {"hour": beginning_of_hour(following).isoformat()}
+        enqueue_for_projects(lease.queue, [lease.project_id], scheduled_for=following, payload=payload)
 
 
-def record_warehouse_statistics(project_id: str, at: datetime) -> int:
-    """Insert the hour of `at` for each warehouse of a project whose counts differ from its last row.
+def record_hour(project_id: str, hour: datetime, at: datetime) -> int:
+    """Insert a row of `hour`, with the counts at `at`, for each warehouse of a project whose last row differs.
 
     One statement, in the caller's transaction; it is safe to run concurrently. Returns the number of rows.
     """
-    return execute(_RECORD, [beginning_of_hour(at), at, project_id])
+    return execute(_RECORD, [hour, at, project_id])
 
 
 def next_recording(at: datetime) -> datetime:
-    """Return the first time after `at` that is `SECONDS_BEFORE_HOUR_ENDS` before an hour ends."""
-    before = timedelta(seconds=SECONDS_BEFORE_HOUR_ENDS)
-    return beginning_of_hour(at + before) + HOUR - before
+    """Return the first time after `at` at which an hour is recorded."""
+    return beginning_of_hour(at + LEAD_TIME) + HOUR - LEAD_TIME
+
+
+def hour_to_record(planned: str | None, at: datetime) -> datetime:
+    """Return the hour of `at`, or the `planned` one if that ended less than `MAX_DELAY` before."""
+    hour = None if planned is None else datetime.fromisoformat(planned)
+    return hour if hour is not None and HOUR <= at - hour < HOUR + MAX_DELAY else beginning_of_hour(at)
 
 
 def delete_old_warehouse_statistics(*, actor: Actor, batch: int = BATCH) -> int:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
+from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches, delete_rows
@@ -38,12 +39,17 @@ def clean_task_log(lease: Lease, checkpoint: Callable[[], object]) -> None:
 def delete_ended_tasks(tasks: TaskQuerySet, project_id: str, checkpoint: Callable[[], object]) -> int:
     """Delete those of `tasks` that ended before the `retention-period` of the project; return their number.
 
-    Failed ones of queues with `keeps_failed` remain.
+    Successful ones are deleted after the `success_retention` of their queue; failed ones of queues with `keeps_failed`
+    remain.
     """
     retention = effective_duration(_QUEUE, get_queue_config(_QUEUE, project_id), "retention-period")
-    kept = [queue.name for queue in QUEUES.values() if queue.keeps_failed]
-    old = tasks.filter(finished_at__lt=now() - retention).exclude(status=Task.Status.FAILED, queue__in=kept)
-    return delete_in_batches(old, checkpoint=checkpoint)
+    at, kept = now(), [queue.name for queue in QUEUES.values() if queue.keeps_failed]
+    is_old = Q(finished_at__lt=at - retention) & ~Q(status=Task.Status.FAILED, queue__in=kept)
+    for queue in QUEUES.values():
+        if queue.success_retention is not None:
+            before = at - min(retention, queue.success_retention)
+            is_old |= Q(queue=queue.name, status=Task.Status.SUCCESS, finished_at__lt=before)
+    return delete_in_batches(tasks.filter(is_old), checkpoint=checkpoint)
 
 
 def delete_project_tasks(project_id: str) -> None:

@@ -95,7 +95,8 @@ class QueueDefinition:
     `on_cancel` is the path of a function that is called in the transaction that cancels tasks, with
     the actor and the rows.
     `scope` is what a configuration and a task belong to. With `keeps_failed` failed tasks remain until an operator
-    retries or cancels them, as they still reserve something.
+    retries or cancels them, as they still reserve something. Successful tasks are deleted after `success_retention` if
+    it is shorter than the `retention-period` of the project.
     """
 
     name: str
@@ -103,6 +104,7 @@ class QueueDefinition:
     former_names: tuple[str, ...] = ()
     on_cancel: str | None = None
     keeps_failed: bool = False
+    success_retention: timedelta | None = None
     members: Mapping[str, Member] = field(default_factory=dict)
 
     @property
@@ -128,7 +130,7 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
             scope="project",
             members={"cleanup-period": _duration("P1D", "PT1S"), "retention-period": _duration("P90D", "P1D")},
         ),
-        QueueDefinition(Task.Queue.STATISTICS.value, scope="project"),
+        QueueDefinition(Task.Queue.STATISTICS.value, scope="project", success_retention=timedelta(days=7)),
         QueueDefinition(
             Task.Queue.EXPIRE_SNAPSHOTS.value,
             members={

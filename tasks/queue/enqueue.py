@@ -20,7 +20,7 @@ from tasks.queue.wake import NOTIFY, wake_after_commit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTask:
-    """A task to enqueue; the fields are those of `Task`."""
+    """A task to enqueue; the fields are those of `Task`. Without `scheduled_for` it is due at once."""
 
     queue: str
     project_id: str
@@ -44,7 +44,8 @@ WITH inserted AS (
          payload, payload_version, priority, status, scheduled_for, attempt, forgiven_failures, progress, message,
          parent_id, created_by, created_at)
   SELECT t.id, t.queue, t.project_id, t.warehouse_id, t.entity_type, t.entity_id, t.entity_uuid, t.entity_name,
-         t.payload, t.payload_version, t.priority, 'scheduled', t.scheduled_for, 0, 0, 0, '',
+         t.payload, t.payload_version, t.priority, 'scheduled',
+         coalesce(t.scheduled_for, statement_timestamp()), 0, 0, 0, '',
          t.parent_id, t.created_by, t.created_at
     FROM jsonb_to_recordset(%s::jsonb) AS t(id uuid, queue text, project_id text, warehouse_id uuid, entity_type text,
          entity_id uuid, entity_uuid uuid, entity_name jsonb, payload jsonb, payload_version smallint,
@@ -69,9 +70,8 @@ def enqueue(tasks: Sequence[NewTask]) -> list[UUID]:
     at, queue = now(), tasks[0].queue
     wake_after_commit(queue)
     if connection.vendor == "postgresql":
-        rows = [
-            _printable(asdict(task)) | {"scheduled_for": task.scheduled_for or at, "created_at": at} for task in tasks
-        ]
+        # "At once" is a time of the database: with that of a server whose clock is fast, the task would wait.
+        rows = [_printable(asdict(task)) | {"scheduled_for": task.scheduled_for, "created_at": at} for task in tasks]
         inserted = fetch_all("default", _INSERT, [write_json(rows).decode(), queue])
         return [as_uuid(task_id) for task_id, _ in inserted if task_id is not None]
     known = set(
@@ -86,14 +86,9 @@ def enqueue(tasks: Sequence[NewTask]) -> list[UUID]:
     return [task.id for task in new]
 
 
-def enqueue_for_projects(queue: str, project_ids: Sequence[str], *, scheduled_for: datetime | None = None) -> None:
-    """Enqueue a task of `queue` for each of the projects, in the caller's transaction; None: it is due at once."""
-    enqueue(
-        [
-            NewTask(queue=queue, project_id=project_id, entity_type="project", scheduled_for=scheduled_for)
-            for project_id in project_ids
-        ]
-    )
+def enqueue_for_projects(queue: str, project_ids: Sequence[str], **given: Any) -> None:
+    """Enqueue a task of `queue` for each of the projects, with the `given` fields, in the caller's transaction."""
+    enqueue([NewTask(queue=queue, project_id=project_id, entity_type="project", **given) for project_id in project_ids])
 
 
 def _printable(value: Any) -> Any:

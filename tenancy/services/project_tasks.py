@@ -16,10 +16,9 @@ PROJECT_QUEUES: Final = [queue.name for queue in QUEUES.values() if queue.scope 
 
 
 def schedule_project_tasks(*, actor: object) -> int:
-    """Enqueue a task of each queue for each project that has none, as new projects and after a failed or cancelled one.
+    """Enqueue a task of each queue for every project without one: a new project, or one whose task has failed.
 
-    Of deleted projects it ends the tasks that one which ran during the deletion has enqueued, and deletes old tasks.
-    Returns the number of deleted tasks.
+    For deleted projects it cancels the tasks that remain, and deletes old ones. Returns the number of deleted tasks.
     """
     for queue in PROJECT_QUEUES:
         scheduled = Task.objects.live().filter(queue=queue)

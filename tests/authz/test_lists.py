@@ -11,7 +11,7 @@ import pytest
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors import visible_pages
 from catalog.selectors.tables import deleted, search
-from catalog.services.warehouse_statistics import record_warehouse_statistics
+from catalog.services.warehouse_statistics import beginning_of_hour, record_hour
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
@@ -136,7 +136,7 @@ def test_statistics_count_what_the_caller_sees(
     client: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse, soft_delete: int
 ) -> None:
     alice = client("alice")
-    record_warehouse_statistics(warehouse.project_id, now())
+    record_hour(warehouse.project_id, beginning_of_hour(now()), now())
     WarehouseStatistic.objects.update(hour=now() - timedelta(hours=5))
     everything = counts_at(root, warehouse)
     assert len(everything) == 2

@@ -23,6 +23,7 @@ from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
+from tenancy.services.project_tasks import schedule_project_tasks
 from tenancy.services.projects import create_project
 from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient
@@ -69,7 +70,7 @@ def add(namespace: Namespace, count: int, kind: str = "table", **fields: Any) ->
 
 
 def record(clock: Clock) -> int:
-    return service.record_warehouse_statistics(get_project(None).pk, clock())
+    return service.record_hour(get_project(None).pk, service.beginning_of_hour(clock()), clock())
 
 
 def stats(api: ApiClient, query: str = "") -> list[tuple[str, str, int, int, int]]:
@@ -158,7 +159,7 @@ def test_each_warehouse_has_its_own(
     add(Namespace.objects.get(), 2)
     project_id = get_project(None).pk
     with counting() as seen:
-        assert service.record_warehouse_statistics(project_id, clock()) == 4
+        assert service.record_hour(project_id, service.beginning_of_hour(clock()), clock()) == 4
     assert seen["statements"] == 1
     clock.later(hours=1)
     add(Namespace.objects.get(), 1)
@@ -181,8 +182,8 @@ def test_hours_of_other_projects_are_left_to_their_tasks(api: ApiClient, storage
     theirs = create_warehouse(actor=INTERNAL, project=other, name="theirs", storage_profile=profile)
     assert record(clock) == 1
     assert not WarehouseStatistic.objects.filter(warehouse=theirs).exists()
-    assert service.record_warehouse_statistics(other.pk, clock()) == 1
-    assert service.record_warehouse_statistics("unknown", clock()) == 0
+    assert service.record_hour(other.pk, clock(), clock()) == 1
+    assert service.record_hour("unknown", clock(), clock()) == 0
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,25 @@ def test_the_next_recording_is_shortly_before_an_hour_ends(at: str, following: s
     assert found == datetime.fromisoformat(f"2026-03-0{1 if following > at else 2}T{following}+00:00")
 
 
-def test_a_task_records_the_hour_and_enqueues_the_next(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("planned", "at", "recorded"),
+    [
+        ("10:00:00", "10:59:30", "10:00:00"),
+        ("10:00:00", "11:00:00", "10:00:00"),
+        ("10:00:00", "11:14:59", "10:00:00"),
+        ("10:00:00", "11:15:00", "11:00:00"),
+        ("10:00:00", "15:20:00", "15:00:00"),
+        ("10:00:00", "09:20:00", "09:00:00"),
+        (None, "10:20:00", "10:00:00"),
+    ],
+)
+def test_a_late_task_records_the_hour_that_has_just_ended(planned: str | None, at: str, recorded: str) -> None:
+    hour = None if planned is None else f"2026-03-01T{planned}+00:00"
+    found = service.hour_to_record(hour, datetime.fromisoformat(f"2026-03-01T{at}+00:00"))
+    assert found == datetime.fromisoformat(f"2026-03-01T{recorded}+00:00")
+
+
+def test_a_task_records_the_hour_and_enqueues_the_next(namespace: str) -> None:
     add(Namespace.objects.get(), 2)
     enqueue_for_projects("statistics", [get_project(None).pk])
     ends = datetime.now(UTC) + timedelta(seconds=5)
@@ -215,13 +234,14 @@ def test_a_task_records_the_hour_and_enqueues_the_next(namespace: str, monkeypat
     assert (row.tables, row.hour.minute) == (2, 0)
 
 
-def test_a_worker_whose_clock_is_an_hour_late_records_once(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    late = datetime.now(UTC) - timedelta(hours=1)
-    monkeypatch.setattr(service, "now", lambda: late)
-    enqueue_for_projects("statistics", [get_project(None).pk])
-    worker = Worker(poll_interval=60)
-    assert [worker.work(), worker.work()] == [True, False]
-    assert WarehouseStatistic.objects.get().hour > late
+def test_new_projects_get_a_task_that_is_due(namespace: str) -> None:
+    create_project(actor=INTERNAL, name="other")
+    schedule_project_tasks(actor=INTERNAL)
+    assert Task.objects.filter(queue="statistics", scheduled_for__lte=datetime.now(UTC)).count() == 2
+    Worker(poll_interval=60).run_once()
+    assert WarehouseStatistic.objects.count() == 1
+    schedule_project_tasks(actor=INTERNAL)
+    assert Task.objects.filter(queue="statistics", finished_at=None).count() == 2
 
 
 def test_a_lost_lease_records_nothing(namespace: str) -> None:

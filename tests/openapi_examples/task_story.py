@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from tasks.queue.config import QUEUES
-from tenancy.actor import INTERNAL
-from tenancy.services.project_tasks import schedule_project_tasks
+from tasks.queue.enqueue import enqueue_for_projects
+from tenancy.selectors.projects import get_project
 from tests.openapi_examples.story import Story
 
 HEARTBEAT = {"max-seconds-since-last-heartbeat": 300}
@@ -51,7 +51,7 @@ def of_a_table(story: Story, this: dict[str, str], table_id: str) -> None:
 
 
 def of_the_project(story: Story) -> None:
-    schedule_project_tasks(actor=INTERNAL)
+    enqueue_for_projects("task_log_cleanup", [get_project(None).pk], scheduled_for=story.clock.at)
     wanted = {"status": ["SCHEDULED"], "queue-name": ["task_log_cleanup"]}
     (task,) = story.send("list_project_tasks", body=wanted)["tasks"]
     story.send("get_project_task_details", {"task_id": task["task-id"]})

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from django.conf import settings
 
-from catalog.services.warehouse_statistics import record_warehouse_statistics
+from catalog.services.warehouse_statistics import beginning_of_hour, record_hour
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from storage.models import Warehouse
 from tests.openapi_examples import permission_story, rights_story, tag_story, task_story
@@ -218,7 +218,8 @@ def dropped_and_restored(story: Story, warehouse_id: str, ids: dict[str, str]) -
 
 
 def statistics(story: Story, warehouse_id: str) -> None:
-    record_warehouse_statistics(Warehouse.objects.get(pk=warehouse_id).project_id, story.clock.at)
+    at = story.clock.at
+    record_hour(Warehouse.objects.get(pk=warehouse_id).project_id, beginning_of_hour(at), at)
     story.clock.later(hours=1)
     page = {"warehouse_id": warehouse_id, "page_size": 24}
     story.send("get_warehouse_statistics", page, summary="Tables and views")

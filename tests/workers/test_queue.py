@@ -76,6 +76,15 @@ def expire(task_id: UUID) -> None:
     Task.objects.filter(pk=task_id).update(leased_until=now() - timedelta(seconds=1))
 
 
+def test_a_server_whose_clock_is_fast_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has the clock of its server")
+    later = now() + timedelta(hours=1)
+    monkeypatch.setattr("tasks.queue.enqueue.now", lambda: later)
+    queue(new())
+    assert len(claimed(1)) == 1
+
+
 def test_a_warehouse_with_many_tasks_does_not_delay_the_others() -> None:
     first, second, third = WAREHOUSES
     queue(*[new(first) for _ in range(50)])

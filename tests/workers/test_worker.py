@@ -19,6 +19,7 @@ from icekeeper.logs import JsonFormatter
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from tasks.models import Task, TaskQueueConfig
+from tasks.queue.cleanup import delete_ended_tasks
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.models import Project
@@ -190,6 +191,23 @@ def test_ended_tasks_are_deleted_after_the_retention_of_their_project(bootstrapp
     done, following = Task.objects.filter(queue="task_log_cleanup", project_id="q").order_by("created_at")
     assert (done.status, done.execution_details) == ("success", {"deleted-tasks": 1})
     assert timedelta(days=2.9) < following.scheduled_for - now() <= timedelta(days=3)
+
+
+def test_successful_statistics_are_deleted_after_a_week(bootstrapped: None) -> None:
+    project_id = Project.objects.get().pk
+    for queue, days, status in (
+        ("statistics", 8, "success"),
+        ("statistics", 8, "failed"),
+        ("statistics", 6, "success"),
+        ("tabular_purge", 8, "success"),
+    ):
+        at = now() - timedelta(days=days)
+        Task.objects.create(queue=queue, project_id=project_id, entity_type="project", status=status, finished_at=at)
+    assert delete_ended_tasks(Task.objects.all(), project_id, lambda: None) == 1
+    kept = Task.objects.order_by("queue", "finished_at").values_list("queue", "status")
+    assert list(kept) == [("statistics", "failed"), ("statistics", "success"), ("tabular_purge", "success")]
+    TaskQueueConfig.objects.create(queue="task_log_cleanup", project_id=project_id, config={"retention-period": "P1D"})
+    assert delete_ended_tasks(Task.objects.all(), project_id, lambda: None) == 3
 
 
 def test_tasks_of_deleted_projects_are_deleted(bootstrapped: None) -> None:

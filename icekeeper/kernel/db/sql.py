@@ -1,7 +1,7 @@
 """SQL statements of the hot paths, sent through psycopg: constant texts, so that each is prepared once a connection.
 
-They use Django's connection where the thread has one open (a transaction sees its own writes); otherwise a read takes a
-connection of the pool for its duration. Results are binary. Each statement is written once, for PostgreSQL;
+They use Django's connection where the thread has one open (a transaction sees its own writes); otherwise a statement
+takes a connection of the pool for its duration. Results are binary. Each statement is written once, for PostgreSQL;
 `_for_sqlite` translates the few expressions that SQLite does not have.
 
 A connection of a PostgreSQL pool has one cursor for them (`PooledConnection`): a new cursor copies the map of types,

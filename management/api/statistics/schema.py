@@ -49,8 +49,8 @@ describe_warehouse_statistics = describe(
         "get_warehouse_statistics",
         "Get the number of tables and views of a warehouse by hour",
         tag="warehouse",
-        description="Newest first: the current hour with the current numbers, then the hours in which a worker, which "
-        "counts every minute, saw a change. Callers who may not list everything in the warehouse get only the current "
+        description="Newest first: the current hour with the current numbers, then the hours at whose end they "
+        "differed from the hour before. Callers who may not list everything in the warehouse get only the current "
         "hour, with the number of objects that are visible to them.",
         parameters=[
             WAREHOUSE_ID,

@@ -14,12 +14,12 @@ from tenancy import maintenance
 
 class Command(BaseCommand):
     help = (
-        "Run queued tasks until SIGTERM or Ctrl-C: delete the files of tables that were dropped with purge, and expire "
-        "soft-deleted tables. Any number of workers may run; `serve` also runs one unless --without-worker is given. "
-        "A task that becomes due starts at once; the worker also polls every LAKEKEEPER__TASK_POLL_INTERVAL. It logs "
-        "JSON on stderr, one line per task. In maintenance mode it pauses; with "
-        "LAKEKEEPER__MAINTENANCE_MODE=read-only it does not start, and --once does not start under the maintenance "
-        "switch either. It does not start if it cannot read the credentials of warehouses."
+        "Run queued tasks until SIGTERM or Ctrl-C: delete the files of tables that were dropped with purge, expire "
+        "soft-deleted tables, delete old tasks and record statistics. Any number of workers may run; `serve` also "
+        "runs one unless --without-worker is given. A task that becomes due starts at once; the worker also polls "
+        "every LAKEKEEPER__TASK_POLL_INTERVAL. It logs JSON on stderr, one line per task. In maintenance mode it "
+        "pauses; with LAKEKEEPER__MAINTENANCE_MODE=read-only it does not start, and --once does not start under the "
+        "maintenance switch either. It does not start if it cannot read the credentials of warehouses."
     )
     requires_system_checks: list[str] = []  # as in `OperatorCommand`
 

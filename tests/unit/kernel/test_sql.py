@@ -60,6 +60,17 @@ def test_a_read_outside_of_a_transaction_leaves_no_connection_open() -> None:
         assert fetch_all("default", COUNT, ["unknown"]) == [(0,)]
 
 
+@on_postgres
+def test_without_a_deadline_a_statement_leaves_no_connection_open() -> None:
+    """So does the statement of a commit, whose deadline ends when its write begins."""
+    Project.objects.create(name="p")
+    connection.close()
+    assert _count("p") == 1
+    assert fetch_all("default", "WITH d AS (DELETE FROM tenancy_project WHERE name = %s) SELECT 1", ["p"]) == [(1,)]
+    assert connection.connection is None
+    assert _count("p") == 0
+
+
 def test_a_transaction_reads_its_own_writes() -> None:
     with _with_time(), transaction.atomic():
         Project.objects.create(name="p")
