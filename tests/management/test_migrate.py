@@ -53,6 +53,21 @@ def test_the_database_is_named_before_it_is_migrated() -> None:
     assert out.getvalue() == ""
 
 
+@pytest.mark.django_db
+def test_metadata_is_compressed_with_lz4_where_postgresql_has_it() -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite does not compress")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 'lz4' = ANY(enumvals) FROM pg_settings WHERE name = 'default_toast_compression'")
+        ((has_lz4,),) = cursor.fetchall()
+        cursor.execute(
+            "SELECT attcompression FROM pg_attribute WHERE attrelid = %s::regclass AND attname = 'document'",
+            ["catalog_tabularmetadata"],
+        )
+        ((method,),) = cursor.fetchall()
+    assert method == ("l" if has_lz4 else "")
+
+
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
