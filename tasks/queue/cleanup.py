@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_in_batches, delete_rows
@@ -44,12 +43,14 @@ def delete_ended_tasks(tasks: TaskQuerySet, project_id: str, checkpoint: Callabl
     """
     retention = effective_duration(_QUEUE, get_queue_config(_QUEUE, project_id), "retention-period")
     at, kept = now(), [queue.name for queue in QUEUES.values() if queue.keeps_failed]
-    is_old = Q(finished_at__lt=at - retention) & ~Q(status=Task.Status.FAILED, queue__in=kept)
+    old = tasks.filter(finished_at__lt=at - retention).exclude(status=Task.Status.FAILED, queue__in=kept)
+    deleted = delete_in_batches(old, checkpoint=checkpoint)
     for queue in QUEUES.values():
         if queue.success_retention is not None:
-            before = at - min(retention, queue.success_retention)
-            is_old |= Q(queue=queue.name, status=Task.Status.SUCCESS, finished_at__lt=before)
-    return delete_in_batches(tasks.filter(is_old), checkpoint=checkpoint)
+            successful = tasks.filter(queue=queue.name, status=Task.Status.SUCCESS)
+            old = successful.filter(finished_at__lt=at - queue.success_retention)
+            deleted += delete_in_batches(old, checkpoint=checkpoint)
+    return deleted
 
 
 def delete_project_tasks(project_id: str) -> None:
