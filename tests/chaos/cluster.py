@@ -17,7 +17,6 @@ import psycopg
 import requests
 from celery import Celery
 
-from tasks.queue.celery_app import CELERY_QUEUES
 from tests.chaos.load import Warehouse
 from tests.parts import process
 from tests.parts.minio import Minio
@@ -223,6 +222,6 @@ class Cluster:
 
     def _repeat_messages(self) -> None:
         app = Celery(broker=self.redis.url)
-        for queue in CELERY_QUEUES:
+        for queue in ("soft_deletion", "tabular_purge", "task_log_cleanup", "statistics"):
             for _ in range(10):
                 app.send_task(f"icekeeper.{queue}", queue=queue)
