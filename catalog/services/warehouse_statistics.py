@@ -55,8 +55,8 @@ def list_warehouse_statistics_for(
 ) -> tuple[list[CountsOfAnHour], str | None]:
     """List the hours in which counts changed, newest first, and the next page's token.
 
-    The first one is the current hour with current counts. Callers who may not list everything in the warehouse get only
-    this hour, with the counts of what they see. Raises `NoSuchWarehouse`, `Forbidden`.
+    The first one is the current hour with current counts. Callers without the permission to list everything in the
+    warehouse get only this hour, with the counts of what they see. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.GET_METADATA, [Can.LIST_EVERYTHING])
     before, limit = _before(page), page.sql_limit  # wrong parameters are errors for every caller

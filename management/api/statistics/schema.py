@@ -50,8 +50,8 @@ describe_warehouse_statistics = describe(
         "Get the number of tables and views of a warehouse by hour",
         tag="warehouse",
         description="Newest first: the current hour with the current numbers, then the hours at whose end they "
-        "differed from the hour before. Callers who may not list everything in the warehouse get only the current "
-        "hour, with the number of objects that are visible to them.",
+        "differed from the hour before. Callers without the permission to list everything in the warehouse get only "
+        "the current hour, with the number of objects that are visible to them.",
         parameters=[
             WAREHOUSE_ID,
             EXTENSIONS_HEADER,
