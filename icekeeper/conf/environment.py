@@ -18,8 +18,9 @@ from pydantic.fields import FieldInfo
 
 from icekeeper.conf.groups import WRITE_DATABASE
 from icekeeper.conf.parsing import Value, parse_value, unquote
-from icekeeper.conf.settings import ICEKEEPER_PREFIX, LAKEKEEPER_PREFIX, Settings, is_own, variable_name
+from icekeeper.conf.settings import Settings
 from icekeeper.conf.values import shown_address
+from icekeeper.conf.variables import ICEKEEPER_PREFIX, LAKEKEEPER_PREFIX, is_own, variable_name
 
 LEGACY_PREFIX = "ICEBERG_REST__"
 

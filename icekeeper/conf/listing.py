@@ -14,8 +14,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from icekeeper.conf.environment import group_of
-from icekeeper.conf.settings import Settings, variable_name
+from icekeeper.conf.settings import Settings
 from icekeeper.conf.values import DAY
+from icekeeper.conf.variables import variable_name
 
 
 @dataclass(frozen=True)

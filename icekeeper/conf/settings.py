@@ -7,7 +7,6 @@ definitions. The object is `django.conf.settings.ICEKEEPER`; no other code reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -28,6 +27,7 @@ from icekeeper.conf.authentication import (
     check_providers,
     check_trusted_engines,
 )
+from icekeeper.conf.console import ConsoleSettings, UiSettings, check_console_providers
 from icekeeper.conf.external_services import (
     CelerySettings,
     KeyList,
@@ -64,8 +64,7 @@ from icekeeper.conf.values import (
     UserIdList,
     WorkerCount,
 )
-
-LAKEKEEPER_PREFIX, ICEKEEPER_PREFIX = "LAKEKEEPER__", "ICEKEEPER__"
+from icekeeper.conf.variables import variable_name
 
 
 class Settings(DatabaseSettings):
@@ -217,6 +216,8 @@ class Settings(DatabaseSettings):
         description="Subject in the user id of a service account: its `uid`, which changes when it is created "
         "again, or its `username`",
     )
+    ui: UiSettings = Field(default_factory=UiSettings, description="Sign-in to the console")
+    console: ConsoleSettings = Field(default_factory=ConsoleSettings, description="The console under /ui")
     idempotency: IdempotencySettings = Field(default_factory=IdempotencySettings, description="Idempotency of requests")
     role: RoleSettings = Field(default_factory=RoleSettings, description="Roles")
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Audit trail")
@@ -406,6 +407,7 @@ class Settings(DatabaseSettings):
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         kubernetes = [KUBERNETES] if self.enable_kubernetes_authentication else []
         check_trusted_engines(self.trusted_engines, [*self.identity_providers, *kubernetes])
+        check_console_providers(self.console.providers, self.identity_providers)
         return self
 
     @property
@@ -449,52 +451,3 @@ class Settings(DatabaseSettings):
             display_name_template=self.openid_display_name_template,
         )
         return {PRIMARY: primary, **others}
-
-
-OWN_FIELDS = frozenset(
-    {
-        "data_dir",
-        "secret_key",
-        "secret_key_fallbacks",
-        "local_storage_root",
-        "log_level",
-        "pg_encryption_old_keys",
-        "pg_prepare_statements",
-        "pg_database_url_direct",
-        "metadata_inline_limit",
-        "metadata_file_limit",
-        "metadata_cache_bytes",
-        "metrics_report_retention",
-        "metrics_reports_per_day",
-        "metrics_day_retention",
-        "endpoint_stat_retention",
-        "task_statistics_workers",
-        "access_tokens",
-        "access_token_default_lifetime",
-        "access_token_max_lifetime",
-        "oauth_token_lifetime",
-        "oauth_session_lifetime",
-        "server",
-        "storage",
-        "authentication",
-        "openid_claims",
-        "kubernetes",
-        "vault",
-        "openfga_connection",
-        "events",
-        "celery",
-    }
-)
-"""Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
-
-OWN_MEMBERS = frozenset(("audit", name) for name in AuditSettings.model_fields if name != "tracing")
-"""Members of Lakekeeper's groups whose variables begin with `ICEKEEPER__`."""
-
-
-def variable_name(path: tuple[str, ...]) -> str:
-    """The variable that sets the field at `path`, such as ("server", "threads") -> ICEKEEPER__SERVER__THREADS."""
-    return (ICEKEEPER_PREFIX if is_own(path) else LAKEKEEPER_PREFIX) + "__".join(path).upper()
-
-
-def is_own(path: Sequence[str]) -> bool:
-    return path[0] in OWN_FIELDS or tuple(path[:2]) in OWN_MEMBERS
