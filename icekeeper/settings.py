@@ -96,8 +96,11 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 
 INSTALLED_APPS = [
+    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    "management.admin.apps.ConsoleConfig",
     "django.contrib.contenttypes",
     "django.contrib.auth",
+    "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
     "drf_spectacular",
@@ -230,7 +233,16 @@ PERIODIC_JOBS = [
         every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
+    # An ended session is never accepted, so the rows only use space.
+    Job(
+        name="ended-sessions",
+        run="management.sign_in.sessions.delete_ended_sessions",
+        every=HOUR,
+        where=Where.ONE_WORKER,
+    ),
 ]
+# Called with the id of a user who is blocked or deleted, in the transaction of that change.
+BLOCKED_USER_HOOKS = ["management.sign_in.sessions.delete_sessions_of"]
 # Checks and preparations, called by `serve` before it listens and forks; a CatalogError prevents the start.
 STARTUP_JOBS = [
     "tenancy.services.startup_checks.require_terms_accepted",
@@ -245,6 +257,34 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "icekeeper.http.middleware.compress_responses",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # Sessions of the console. Other pages run no statement for them.
+    "management.admin.headers.protect_console",
+    "management.sign_in.middleware.follow_public_address",
+    "management.sign_in.middleware.ConsoleSessionMiddleware",
+    "management.sign_in.middleware.ActorMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+
+# `follow_public_address` replaces path and `Secure` of both cookies by those of the public URL of each request.
+SESSION_ENGINE = "management.sign_in.session_store"
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "icekeeper_session", "icekeeper_csrf"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/ui"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_EXPIRE_AT_BROWSER_CLOSE, CSRF_COOKIE_AGE = True, None  # the server limits the lifetime
+CSRF_FAILURE_VIEW = "management.sign_in.views.csrf_failure"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+AUTHENTICATION_BACKENDS = ["management.sign_in.oidc.ProviderBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {
+        "NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
+        "OPTIONS": {"user_attributes": ("id", "name", "email")},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 
 CORS_ALLOW_ALL_ORIGINS = "*" in ICEKEEPER.allow_origin
@@ -269,13 +309,20 @@ CORS_EXPOSE_HEADERS = ["etag", "x-request-id", "retry-after"]
 # The request body is limited once, in icekeeper.http.request_body, for every route alike.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
 
-STATIC_URL = "/static/"
+STATIC_URL = "static/"  # below the prefix of the public URL
 WHITENOISE_USE_FINDERS = True
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
     }
 ]
 
@@ -299,7 +346,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 }
 
 SILENCED_SYSTEM_CHECKS = [
-    "security.W003",  # CSRF: no cookie authenticates a user, every API call has its token
     "security.W004",  # HSTS: a proxy in front of this server terminates TLS and sets the header
     "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has already sent its token unencrypted
     "security.W009",  # The signing key: a weak one is rejected when the settings are read (icekeeper.conf.values)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from management.admin.pages import redirect_to_console
 from management.health import health, live, ready
 from management.openapi.documents import SwaggerView, redirect_to_swagger_ui, serve_openapi
 
@@ -17,12 +19,24 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/ready", ready, name="health-ready"),
 ]
 
-if settings.ICEKEEPER.serve_swagger_ui:
+HAS_CONSOLE = settings.ICEKEEPER.console.enabled
+
+if HAS_CONSOLE:
     urlpatterns += [
-        path("", redirect_to_swagger_ui, name="home"),
-        path("ui", redirect_to_swagger_ui, name="console"),
-        path("ui/", redirect_to_swagger_ui, name="console-home"),
-        path("ui/<path:page>", redirect_to_swagger_ui, name="console-page"),
+        path("", redirect_to_console, name="home"),
+        path("ui", redirect_to_console, name="console"),
+        path("ui/", include("management.sign_in.urls")),
+        path("ui/", admin.site.urls),
+    ]
+
+if settings.ICEKEEPER.serve_swagger_ui:
+    if not HAS_CONSOLE:
+        urlpatterns += [
+            path("", redirect_to_swagger_ui, name="home"),
+            path("ui", redirect_to_swagger_ui, name="console"),
+            path("ui/<path:page>", redirect_to_swagger_ui, name="console-page"),
+        ]
+    urlpatterns += [
         path("swagger-ui", SwaggerView.as_view(first="management"), name="swagger-ui"),
         path("swagger-ui/", SwaggerView.as_view(first="management"), name="swagger-ui-home"),
         path("swagger-ui/catalog", SwaggerView.as_view(first="catalog"), name="swagger-catalog"),

@@ -11,7 +11,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
@@ -25,8 +26,9 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import require_permission
+from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import MalformedProjectId, requested_project_id
 
 SECONDS_AN_HOUR: Final = 3600
@@ -237,3 +239,55 @@ def list_endpoint_statistics_for(
             )
         start = entries[-1]["hour"]
     return FoundStatistics(sorted(entries, key=itemgetter("hour")), Window(start, window.end))
+
+
+@dataclass(frozen=True, slots=True)
+class CallsOfAnHour:
+    """Numbers of calls by outcome. `commits` are successful commits of tables and views, part of `succeeded`."""
+
+    hour: datetime
+    succeeded: int = 0
+    client_errors: int = 0
+    server_errors: int = 0
+    commits: int = 0
+
+
+COMMIT_ENDPOINTS: Final = (
+    "POST /catalog/v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /catalog/v1/{prefix}/transactions/commit",
+    "POST /catalog/v1/{prefix}/namespaces/{namespace}/views/{view}",
+)
+
+
+def count_calls_for(*, actor: Actor, projects: Sequence[Project], window: Window) -> list[CallsOfAnHour]:
+    """Return the calls of whole hours in `window`, one entry for each hour, of those projects whose statistics `actor`
+    may read.
+
+    One statement, whose rows are sums by hour and outcome. Empty if the actor may read none.
+    """
+    refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
+    allowed = check_permissions(actor, [(Can.GET_ENDPOINT_STATISTICS, ref) for ref in refs])
+    readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
+    if not readable:
+        return []
+    found = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(
+        project__in=readable, hour__gte=window.start, hour__lt=window.end
+    )
+    is_commit = Q(endpoint__in=COMMIT_ENDPOINTS, status__lt=_CLIENT_ERRORS)
+    sums = found.values("hour").annotate(
+        succeeded=_sum_of(Q(status__lt=_CLIENT_ERRORS)),
+        client_errors=_sum_of(Q(status__gte=_CLIENT_ERRORS, status__lt=_SERVER_ERRORS)),
+        server_errors=_sum_of(Q(status__gte=_SERVER_ERRORS)),
+        commits=_sum_of(is_commit),
+    )
+    by_hour = {row["hour"]: CallsOfAnHour(**row) for row in sums}
+    count = int((window.end - window.start) / timedelta(hours=1))
+    hours = [window.start + timedelta(hours=number) for number in range(count)]
+    return [by_hour.get(hour, CallsOfAnHour(hour)) for hour in hours]
+
+
+_CLIENT_ERRORS, _SERVER_ERRORS = 400, 500
+
+
+def _sum_of(condition: Q) -> Coalesce:
+    return Coalesce(Sum("count", filter=condition), 0)

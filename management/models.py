@@ -1,9 +1,15 @@
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Self
 from uuid import UUID
 
+from django.conf import settings
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
+from django.db.models import Q
+
+from icekeeper.kernel.ids import new_id
 
 NO_WAREHOUSE: Final = UUID(int=0)
 """The id in rows without a warehouse, so that one unique constraint and one upsert cover every row."""
@@ -36,3 +42,96 @@ class EndpointStatistic(models.Model):
 
     def __str__(self) -> str:
         return f"{self.endpoint} {self.status}"
+
+
+class ConsoleSessionQuerySet(models.QuerySet["ConsoleSession"]):
+    def live(self, at: datetime) -> Self:
+        """Return the sessions that are still valid at a time, with user and access token in the same statement.
+
+        The user exists and is not blocked, and the access token of the sign-in, if any, was neither revoked nor
+        expired. A session without a user is a sign-in that is not complete.
+        """
+        idle_since = at - timedelta(seconds=settings.ICEKEEPER.console.session_idle_timeout)
+        has_user = Q(user__deleted_at=None, user__is_active=True)
+        has_token = Q(access_token__revoked_at=None, access_token__expires_at__gt=at)
+        return self.filter(
+            Q(user=None) | has_user,
+            Q(access_token=None) | has_token,
+            expire_date__gt=at,
+            last_seen_at__gt=idle_since,
+        ).select_related("user", "access_token")
+
+    def ended_before(self, at: datetime) -> Self:
+        """Return the sessions that are no longer valid at a time, for whatever reason."""
+        return self.exclude(pk__in=self.model.objects.live(at).select_related(None).values("pk"))
+
+
+class ConsoleSession(AbstractBaseSession):
+    """A session of the console. Its key is in a cookie of the browser; here is only the hash of the key.
+
+    Without a user it belongs to a sign-in that is not complete, which expires after minutes.
+    """
+
+    class Method(models.TextChoices):
+        """How the user signed in."""
+
+        PROVIDER = "provider"
+        TOKEN = "token"  # noqa: S105 - a name
+        PASSWORD = "password"  # noqa: S105 - a name
+        ADDRESS = "address"
+
+    id = models.UUIDField(primary_key=True, default=new_id, help_text="Id of the session in lists and audit records.")
+    session_key = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the session key, in hex.")
+    expire_date = models.DateTimeField(help_text="When the session expires in any case.")
+    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, null=True, related_name="+")
+    access_token = models.ForeignKey(
+        "tenancy.AccessToken", on_delete=models.CASCADE, null=True, related_name="+", help_text="Token of the sign-in."
+    )
+    method = models.CharField(max_length=16, choices=Method.choices, blank=True)
+    created_at = models.DateTimeField(help_text="When the user signed in.")
+    last_seen_at = models.DateTimeField(help_text="Last request; written at most once a minute.")
+    address = models.CharField(max_length=64, blank=True, help_text="Address of the browser at sign-in.")
+    user_agent = models.CharField(max_length=256, blank=True, help_text="User-Agent of the browser at sign-in.")
+
+    objects = ConsoleSessionQuerySet.as_manager()  # type: ignore[assignment, misc]  # Django's manager saves rows
+
+    class Meta:
+        verbose_name = "console session"
+        indexes = [models.Index(fields=["expire_date"], name="console_session_by_expiry")]
+
+    def __str__(self) -> str:
+        return f"{self.method or 'incomplete'} {self.user_id or ''}".strip()
+
+
+class SignInAddress(models.Model):
+    """A one-time address that signs a user in. Its code is in the address; here is only the hash of the code."""
+
+    digest = models.CharField(primary_key=True, max_length=64, help_text="SHA-256 of the code, in hex.")
+    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "sign-in address"
+        verbose_name_plural = "sign-in addresses"
+
+    def __str__(self) -> str:
+        return f"for {self.user_id} until {self.expires_at:%Y-%m-%d %H:%M}"
+
+
+class PasswordAttempt(models.Model):
+    """The number of sign-ins with a password, for one user id from one address, in a period of time.
+
+    A successful one deletes the row.
+    """
+
+    key = models.CharField(primary_key=True, max_length=64, help_text="SHA-256 of user id and address, in hex.")
+    attempts = models.PositiveIntegerField()
+    started_at = models.DateTimeField(help_text="When the period began.")
+
+    class Meta:
+        verbose_name = "password attempt"
+        indexes = [models.Index(fields=["started_at"], name="password_attempt_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.attempts} since {self.started_at:%Y-%m-%d %H:%M}"

@@ -36,6 +36,8 @@ from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, M
 from icekeeper.kernel.http.raw_path import raw_path
 from icekeeper.kernel.metrics import request_started
 from icekeeper.kernel.request_context import begin_request, choose_request_id
+from management.sign_in.notices import error_notice
+from management.sign_in.paths import is_console_path
 
 _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 _ABSOLUTE_FORM = re.compile(r"https?://", re.IGNORECASE)
@@ -214,18 +216,24 @@ def _catch_errors(handle: Handle) -> Handle:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return error_response(BadRequest("Malformed request"))
+    return _respond(request, BadRequest("Malformed request"))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return error_response(Forbidden("Forbidden"))
+    return _respond(request, Forbidden("Forbidden"))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return error_response(NotFound("No such resource"))
+    return _respond(request, NotFound("No such resource"))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return a 500 for the exception that Django is handling, which is logged."""
     error = sys.exc_info()[1]
-    return error_response(error if isinstance(error, Exception) else CatalogError("Unexpected error"))
+    return _respond(request, error if isinstance(error, Exception) else CatalogError("Unexpected error"))
+
+
+def _respond(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return the error as JSON, or as a page for the console; the page needs neither session nor database."""
+    response = error_response(error)
+    return error_notice(request, response) if is_console_path(request) else response

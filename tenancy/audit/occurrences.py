@@ -1,4 +1,4 @@
-"""Records occurrences other than changes: denials, sign-ins, token uses, reads of data and of the audit trail.
+"""Records occurrences other than changes: denials, sign-ins and sign-outs, token uses, reads.
 
 None of these functions raises or takes part in the caller's transaction; disabled, they cost almost nothing.
 """
@@ -80,6 +80,11 @@ def record_sign_in(
         privilege_source="",
         details=details,
     )
+
+
+def record_sign_out(*, actor: Actor, details: Mapping[str, Any]) -> None:
+    """Record that a user signed out of the console."""
+    _record(Event.SIGN_OUT_COMPLETED, actor, "user", actor.user_id or "", privilege_source="", details=details)
 
 
 def record_token_use(actor: Actor) -> None:

@@ -29,6 +29,7 @@ class Event(StrEnum):
     ACCESS_DENIED = "access.denied"
     SIGN_IN_ACCEPTED = "sign-in.accepted"
     SIGN_IN_REFUSED = "sign-in.refused"
+    SIGN_OUT_COMPLETED = "sign-out.completed"
     TOKEN_USED = "token.used"  # noqa: S105
     DATA_CREDENTIALS_VENDED = "data.credentials-vended"
     DATA_REQUEST_SIGNED = "data.request-signed"

@@ -28,7 +28,11 @@ _BOUND: Final = JsonBound(containers=10_000, values=100_000)
 
 
 class FetchFailed(Exception):
-    """A document could not be fetched; the message is for the log."""
+    """A document could not be fetched; the message is for the log, `status` that of an error response."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,11 @@ class Fetcher:
         """Raises `FetchFailed`."""
         return self._fetch("POST", address, json=document)
 
-    def _fetch(self, method: str, address: str, **more: Any) -> dict[str, Any]:
+    def post_form(self, address: str, fields: dict[str, str], *, auth: AuthBase | None = None) -> dict[str, Any]:
+        """Raises `FetchFailed`."""
+        return self._fetch("POST", address, data=fields, auth=auth or _Bearer(None))
+
+    def _fetch(self, method: str, address: str, *, auth: AuthBase | None = None, **more: Any) -> dict[str, Any]:
         deadline = time.monotonic() + self.timeout
         if urlsplit(address).scheme not in {"http", "https"}:
             raise FetchFailed("its URL is neither http nor https")
@@ -67,7 +75,7 @@ class Fetcher:
                     allow_redirects=False,
                     stream=True,
                     verify=str(self.ca_file) if self.ca_file is not None else True,
-                    auth=_Bearer(self.bearer),
+                    auth=auth or _Bearer(self.bearer),
                     headers={
                         "Accept": "application/json",
                         "Accept-Encoding": "identity",
@@ -98,7 +106,7 @@ def _read_document(response: requests.Response, deadline: float) -> dict[str, An
     if response.is_redirect or 300 <= response.status_code < 400:  # noqa: PLR2004
         raise FetchFailed(f"{address} responds with a redirect, which is not followed")
     if response.status_code // 100 != 2:  # noqa: PLR2004
-        raise FetchFailed(f"{address} responded with status {response.status_code}")
+        raise FetchFailed(f"{address} responded with status {response.status_code}", response.status_code)
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise FetchFailed(f"{address} sent a compressed response, which was not requested")
     try:
@@ -166,13 +174,21 @@ class RefreshingCache(Generic[T]):
 
     A call of `get` starts a fetch if there is no result, if it is older than `lifetime`, or if it does not satisfy the
     caller (an unknown key). One fetch runs at a time, for at most `timeout`, and not before `pause` has passed since
-    the end of the last one. The cached result stays in use while fetches fail. All times are in seconds.
+    the end of the last one. The cached result stays in use while fetches fail. All times are in seconds. `what` names
+    the result in the log.
     """
 
     def __init__(
-        self, name: str, fetch: Callable[[T | None], T], *, lifetime: float, pause: float, timeout: float
+        self,
+        name: str,
+        fetch: Callable[[T | None], T],
+        *,
+        lifetime: float,
+        pause: float,
+        timeout: float,
+        what: str = "keys",
     ) -> None:
-        self.name = name
+        self.name, self._what = name, what
         self._fetch, self._lifetime, self._pause, self._timeout = fetch, lifetime, pause, timeout
         self._lock = threading.Lock()
         self._known: T | None = None
@@ -254,6 +270,6 @@ class RefreshingCache(Generic[T]):
     def _fail(self, reason: str, *, at: float) -> None:
         self._failure, self._ended_at = reason, at
         logger.warning(
-            "%s: keys cannot be fetched%s: %s",
-            self.name, "; cached keys stay in use" if self._known is not None else "", reason,
+            "%s: %s cannot be fetched%s: %s",
+            self.name, self._what, f"; cached {self._what} stay in use" if self._known is not None else "", reason,
         )  # fmt: skip

@@ -46,6 +46,9 @@ class Change(Enum):
     USER_DELETED = ChangeKind("user.deleted", "deleteUser", changes_permissions=True, revokes_tokens=True)
     USER_BLOCKED = ChangeKind("user.blocked", "blockUser", revokes_tokens=True)
     USER_UNBLOCKED = ChangeKind("user.unblocked", "unblockUser", revokes_tokens=True)
+    USER_PASSWORD_SET = ChangeKind("user.password-set", "setUserPassword")
+    SIGN_IN_ADDRESS_CREATED = ChangeKind("sign-in-address.created", "createSignInAddress")
+    SESSION_REVOKED = ChangeKind("session.revoked", "revokeSession")
     SERVICE_ACCOUNT_CREATED = ChangeKind("service-account.created", "createServiceAccount")
     SERVICE_ACCOUNT_DELETED = ChangeKind(
         "service-account.deleted", "deleteServiceAccount", changes_permissions=True, revokes_tokens=True

@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
+from django.utils.module_loading import import_string
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
@@ -122,6 +124,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             revoked_tokens = revoke_tokens_of(user_id=user_id)
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))
+        _call_hooks(user_id)
         tx.record(Change.USER_DELETED, subject=user_id, tokens_revoked=revoked_tokens, **revoked)
     registered_users.evict(user_id)
 
@@ -189,9 +192,17 @@ def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
         changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
         if not changed and not rows.exists():
             raise user_not_found(user_id)
+        if changed and not is_active:
+            _call_hooks(user_id)
         if changed:
             tx.record(Change.USER_UNBLOCKED if is_active else Change.USER_BLOCKED, subject=user_id)
     return changed
+
+
+def _call_hooks(user_id: str) -> None:
+    """Call `settings.BLOCKED_USER_HOOKS`, in the transaction of the change."""
+    for path in settings.BLOCKED_USER_HOOKS:
+        import_string(path)(user_id)
 
 
 LOCAL_PREFIX: Final = "local~"

@@ -34,15 +34,14 @@ _AFTER_A_CHANGE = "The database failed after something was changed: check the re
 
 
 class ErrorResponse(HttpResponse):
-    """The envelope as a response; the request's log line has its `error` and `error_id`."""
+    """The response for an error; the request's log line has its `error` and `error_id`."""
 
-    def __init__(self, error: CatalogError, error_id: str) -> None:
-        envelope = write_json(error.envelope(error_id=error_id))
-        super().__init__(envelope, content_type="application/json", status=error.status)
+    def __init__(self, content: bytes | str, error: CatalogError, error_id: str, *, content_type: str) -> None:
+        super().__init__(content, content_type=content_type, status=error.status)
         self.error, self.error_id = error, error_id
 
 
-def error_response(error: Exception, context: dict[str, Any] | None = None) -> HttpResponse:
+def error_response(error: Exception, context: dict[str, Any] | None = None) -> ErrorResponse:
     """Return the response for `error`; DRF's `EXCEPTION_HANDLER`.
 
     The envelope has an error id, which the log line of the request has as well. Only the log has the reason of a 5xx.
@@ -54,7 +53,8 @@ def error_response(error: Exception, context: dict[str, Any] | None = None) -> H
         known = CatalogError("Unexpected error of the server; its log has the details under this error id")
     elif known.status >= 500 and not known.is_expected:  # noqa: PLR2004
         logger.error("%s", known.message, exc_info=error, extra={"error_id": error_id, "error_type": known.wire_type})
-    response = ErrorResponse(known, error_id)
+    envelope = write_json(known.envelope(error_id=error_id))
+    response = ErrorResponse(envelope, known, error_id, content_type="application/json")
     if known.retry_after is not None:
         response["Retry-After"] = str(known.retry_after)
     if known.challenge is not None:

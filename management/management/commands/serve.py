@@ -20,13 +20,19 @@ from icekeeper.kernel.db.checks import (
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.run import CannotListen, run_server
+from management.management.reachable_address import reachable_base_url, reachable_host
+from management.sign_in.addresses import create_sign_in_address
 from storage.io.local import unwritable_storage
 from tasks.runtime.jobs import jobs_of_server_processes
 from tasks.runtime.scheduler import Scheduler
 from tenancy import maintenance
+from tenancy.actor import INTERNAL
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
+from tenancy.services.users import create_local_user
 
 logger = logging.getLogger("icekeeper.server")
+
+LOCAL_ADMINISTRATOR = "local~admin"
 
 
 class Command(BaseCommand):
@@ -40,6 +46,8 @@ class Command(BaseCommand):
         "are safe on PostgreSQL. In maintenance mode it serves reads only; with "
         "LAKEKEEPER__MAINTENANCE_MODE=read-only it runs no worker."
     )
+
+    _console_lines: list[str]
 
     def add_arguments(self, parser: CommandParser) -> None:
         worker = parser.add_mutually_exclusive_group()
@@ -79,6 +87,7 @@ class Command(BaseCommand):
             has_worker = False
         try:
             children = [ChildProcess("the worker", _work)] if has_worker else []
+            self._console_lines = _describe_console(conf)
             run_server(conf, self._announce, children, _start_jobs)
         except CannotListen as error:
             raise CommandError(str(error)) from error
@@ -100,9 +109,7 @@ class Command(BaseCommand):
 
     def _announce(self, metrics_port: int | None) -> None:
         conf = settings.ICEKEEPER
-        base = (
-            str(conf.base_uri).rstrip("/") if conf.base_uri else f"http://{_reachable(conf.bind_ip)}:{conf.listen_port}"
-        )
+        base = reachable_base_url(conf)
         lines = [
             "Icekeeper is serving",
             f"  Iceberg REST catalog  {base}/catalog",
@@ -110,10 +117,11 @@ class Command(BaseCommand):
             *([f"  Swagger UI            {base}/swagger-ui"] if conf.serve_swagger_ui else []),
             f"  health                {base}/health",
             *(
-                [f"  metrics               http://{_reachable(conf.bind_ip)}:{metrics_port}/metrics"]
+                [f"  metrics               http://{reachable_host(conf.bind_ip)}:{metrics_port}/metrics"]
                 if metrics_port
                 else []
             ),
+            *self._console_lines,
         ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
@@ -121,6 +129,26 @@ class Command(BaseCommand):
 
 def _describe_databases() -> dict[str, str]:
     return {alias: describe_database(alias) for alias in settings.DATABASES}
+
+
+def _describe_console(conf: Any) -> list[str]:
+    """Return the lines of the announcement about the console.
+
+    With the embedded database and without authentication they have a one-time address for the user `local~admin`, who
+    is created if needed: no other way to sign in is open. It is printed on stdout, and is in no log line.
+    """
+    if not conf.console.enabled:
+        return []
+    base = reachable_base_url(conf)
+    line = f"  console               {base}/ui/"
+    if connection.vendor != "sqlite" or authenticators() or maintenance.is_read_only():
+        return [line]
+    create_local_user(actor=INTERNAL, user_id=LOCAL_ADMINISTRATOR)
+    try:
+        address = create_sign_in_address(actor=INTERNAL, user_id=LOCAL_ADMINISTRATOR, base_url=base)
+    except CatalogError as error:  # an operator has blocked this user
+        return [line, f"    no one-time address: {error}"]
+    return [f"  console               {address}", f"    signs {LOCAL_ADMINISTRATOR} in once, within 15 minutes"]
 
 
 def _start_jobs() -> Callable[[], None]:
@@ -135,10 +163,3 @@ def _work(parent: int) -> None:
     from tasks.workers.worker import run_worker
 
     run_worker(parent=parent)
-
-
-def _reachable(bind_ip: str) -> str:
-    """Return an address that a browser can open, in place of a wildcard address."""
-    if bind_ip in {"0.0.0.0", "::"}:  # noqa: S104
-        return "127.0.0.1"
-    return f"[{bind_ip}]" if ":" in bind_ip else bind_ip

@@ -198,23 +198,23 @@ class OidcAuthenticator(JwksAuthenticator):
         if not isinstance(keys_address, str):
             raise FetchFailed(f"{self.address} names no URL of keys (jwks_uri)")
         try:
-            self._require_permitted(keys_address)
+            self.require_permitted(keys_address)
         except UnusableAddress as error:
             raise FetchFailed(f"{self.address} names a URL of keys (jwks_uri) that is not allowed: {error}") from None
         return issuer, keys_address
 
-    def _require_permitted(self, keys_address: str) -> None:
-        """Validate the URL of the keys: the configured host is trusted, other hosts need an allowed IP address.
+    def require_permitted(self, address: str) -> None:
+        """Validate a URL of the discovery document: the configured host is trusted, others need an allowed IP address.
 
         Raises `UnusableAddress`, also for an http URL if the provider has an https one, and for a host that cannot be
         resolved: a later look-up by the connection could return any address.
         """
-        keys, configured = parse_endpoint(keys_address), urlsplit(self.address)
-        if keys.scheme == "http" and configured.scheme == "https":
+        endpoint, configured = parse_endpoint(address), urlsplit(self.address)
+        if endpoint.scheme == "http" and configured.scheme == "https":
             raise UnusableAddress("must be an https URL, as that of the provider is")
-        if urlsplit(keys_address).hostname == configured.hostname:
+        if urlsplit(address).hostname == configured.hostname:
             return
-        addresses = resolve(keys, self._fetcher.timeout)
+        addresses = resolve(endpoint, self._fetcher.timeout)
         if addresses is None:
             raise UnusableAddress("the name of its host cannot be resolved")
         for ip in addresses:

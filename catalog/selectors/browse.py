@@ -1,0 +1,185 @@
+"""Objects of the catalog by the ids in addresses of the console: their path, and the objects directly below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+from catalog.errors import no_such_object
+from catalog.identifiers import Identifier, Levels
+from catalog.models import Namespace, Tabular
+from catalog.selectors.namespaces import list_namespaces_for
+from catalog.selectors.tables.generic_tables import list_generic_tables_for
+from catalog.selectors.tables.load import list_tabulars_for
+from icekeeper.kernel.errors.types import Forbidden, InvalidPageToken
+from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+from storage.errors import no_such_warehouse
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import require_permission
+from tenancy.models import Project, Securable
+
+NAMESPACE: Final = "namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """An object above another one: its kind (`project`, `warehouse`, `namespace`), id and name."""
+
+    kind: str
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedNamespace:
+    """A namespace and the objects above it, the project first. `levels` are in its own spelling."""
+
+    namespace: Namespace
+    levels: Levels
+    path: tuple[PathStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedTabular:
+    """A live table, view or generic table and the objects above it, the project first."""
+
+    tabular: Tabular
+    identifier: Identifier
+    path: tuple[PathStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """An object directly below another one: a namespace or a tabular, by `kind`. `id` is the id that clients see."""
+
+    kind: str
+    id: UUID
+    name: str
+    is_protected: bool = False
+
+
+def warehouse_path(warehouse: Warehouse, project: Project) -> tuple[PathStep, ...]:
+    return (
+        PathStep("project", project.pk, project.name),
+        PathStep("warehouse", str(warehouse.pk), warehouse.name),
+    )
+
+
+def locate_namespace_for(*, actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> LocatedNamespace:
+    """Return a namespace of an active warehouse. Two statements. Raises `NoSuchNamespace` (404), `Forbidden`."""
+    rows = Namespace.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id)
+    missing = no_such_object(NAMESPACE, namespace_id)
+    namespace = rows.select_related("warehouse__project").filter(pk=namespace_id).first()
+    if namespace is None or namespace.warehouse.status != Warehouse.Status.ACTIVE:
+        raise missing
+    require_permission(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace.pk, missing=missing)
+    return LocatedNamespace(namespace, namespace.levels, _path_to(namespace, has_itself=False))
+
+
+def locate_tabular_for(*, actor: Actor, warehouse_id: UUID, kind: Tabular.Kind, uuid: UUID) -> LocatedTabular:
+    """Return a live tabular of an active warehouse by the id that clients see.
+
+    Two statements. Raises the `NoSuch...` of the kind (404), `Forbidden`.
+    """
+    rows = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).live().of_kind(kind)
+    missing = no_such_object(kind.value, uuid)
+    tabular = rows.select_related("namespace__warehouse__project").filter(uuid=uuid).first()
+    if tabular is None or tabular.namespace.warehouse.status != Warehouse.Status.ACTIVE:
+        raise missing
+    require_permission(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular.pk, missing=missing)
+    namespace = tabular.namespace
+    return LocatedTabular(tabular, Identifier(namespace.levels, tabular.name), _path_to(namespace, has_itself=True))
+
+
+def _path_to(namespace: Namespace, *, has_itself: bool) -> tuple[PathStep, ...]:
+    """Return the project, the warehouse, and the namespaces above; with `has_itself` also the namespace."""
+    warehouse = namespace.warehouse
+    keys = namespace.path_key.split(LEVEL_SEPARATOR)
+    above = [LEVEL_SEPARATOR.join(keys[:depth]) for depth in range(1, len(keys) + has_itself)]
+    rows = Namespace.objects.using(settings.READ_DATABASE).in_warehouse(warehouse.pk).filter(path_key__in=above)
+    found = sorted(rows.only("id", "path"), key=lambda each: len(each.levels)) if above else []
+    steps = (PathStep(NAMESPACE, str(each.pk), each.levels[-1]) for each in found)
+    return (*warehouse_path(warehouse, warehouse.project), *steps)
+
+
+def list_children_for(
+    *, actor: Actor, warehouse_id: UUID, levels: Levels | None, page: Page
+) -> tuple[list[Child], str | None]:
+    """List what is directly in a namespace, or in a warehouse (`levels` None), and the token of the next page.
+
+    Namespaces come first, then tables, views and generic tables, each in order of creation. What the caller is not
+    allowed to list is left out. At most one statement and one permission check for each kind; raises
+    `NoSuchWarehouse`, `NoSuchNamespace`, `InvalidPageToken`.
+    """
+    listings = _listings(actor, warehouse_id, levels)
+    first, inner = _read_position(page.token, len(listings))
+    limit = page.size or settings.ICEKEEPER.pagination_size_max
+    found: list[Child] = []
+    for number in range(first, len(listings)):
+        token = inner if number == first else None
+        wanted = Page(f"{page.kind} {number}", token, limit - len(found))
+        try:
+            children, next_token = listings[number](wanted)
+        except Forbidden:
+            continue
+        found += children
+        if next_token is not None:
+            return found, f"{number}.{next_token}"
+        if len(found) == limit and number + 1 < len(listings):
+            return found, f"{number + 1}."
+    return found, None
+
+
+def _read_position(token: str | None, count: int) -> tuple[int, str | None]:
+    if not token:
+        return 0, None
+    number, dot, inner = token.partition(".")
+    if not dot or not (number.isascii() and number.isdigit() and len(number) == 1) or int(number) >= count:
+        raise InvalidPageToken("Invalid page token")
+    return int(number), inner or None
+
+
+Listed = tuple[list[Child], str | None]
+
+
+def _listings(actor: Actor, warehouse_id: UUID, levels: Levels | None) -> list[Callable[[Page], Listed]]:
+    def namespaces(page: Page) -> Listed:
+        found, token = list_namespaces_for(actor=actor, warehouse_id=warehouse_id, parent=levels, page=page)
+        return [Child(NAMESPACE, each.id, each.levels[-1], each.is_protected) for each in found], token
+
+    if levels is None:
+        return [namespaces]
+    within = levels
+
+    def tabulars(kind: Tabular.Kind) -> Callable[[Page], Listed]:
+        def read(page: Page) -> Listed:
+            _, found, token = list_tabulars_for(
+                actor=actor, warehouse_id=warehouse_id, levels=within, kind=kind, page=page
+            )
+            return [Child(kind.value, each.uuid, each.name, each.is_protected) for each in found], token
+
+        return read
+
+    def generic_tables(page: Page) -> Listed:
+        found, token = list_generic_tables_for(actor=actor, warehouse_id=warehouse_id, levels=within, page=page)
+        kind = Tabular.Kind.GENERIC_TABLE.value
+        return [Child(kind, each.id, each.identifier.name) for each in found], token
+
+    return [namespaces, tabulars(Tabular.Kind.TABLE), tabulars(Tabular.Kind.VIEW), generic_tables]
+
+
+def find_active_warehouse(warehouse_id: UUID) -> Warehouse:
+    """Return an active warehouse with its project, for callers whose permission is checked next. Raises
+    `NoSuchWarehouse`."""
+    rows = Warehouse.objects.using(settings.READ_DATABASE).active().select_related("project")
+    found = rows.filter(pk=warehouse_id).first()
+    if found is None:
+        raise no_such_warehouse(warehouse_id)
+    return found

@@ -1,0 +1,256 @@
+"""The start page of the catalog, and the tree beside its pages: projects, warehouses, namespaces, tables and views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from catalog.models import Tabular
+from catalog.selectors.browse import (
+    NAMESPACE,
+    Child,
+    PathStep,
+    find_active_warehouse,
+    list_children_for,
+    locate_namespace_for,
+    locate_tabular_for,
+    warehouse_path,
+)
+from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
+from icekeeper.kernel.http.paging import Page as ListingPage
+from icekeeper.kernel.ids import parse_id
+from management.admin.navigation import object_url
+from management.admin.pages import Page, render_page
+from management.admin.warehouse_choice import list_warehouses_of_project
+from storage.models import Warehouse
+from storage.selectors import list_warehouses_for
+from tenancy.actor import Actor
+from tenancy.models import Project
+from tenancy.selectors.projects import get_project_for, list_projects_for
+
+NODES_A_LEVEL: Final = 100
+"""Of one request; the tree has a button for more."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A node of the tree. `address` names it in requests for its level; `nodes` are those of an open one."""
+
+    kind: str
+    address: str
+    name: str
+    url: str
+    has_level: bool = True
+    is_selected: bool = False
+    is_open: bool = False
+    level: Level | None = None
+
+    @property
+    def level_url(self) -> str:
+        return f"{reverse('admin:tree')}?{urlencode({'node': self.address})}"
+
+    @property
+    def icon(self) -> str:
+        return {"project": "catalog", NAMESPACE: "folder"}.get(self.kind, self.kind)
+
+
+@dataclass(slots=True)
+class Level:
+    """The nodes directly below another one, and the address of those that follow them."""
+
+    nodes: list[Node] = field(default_factory=list)
+    more_url: str | None = None
+
+
+def steps_of(path: Sequence[PathStep]) -> list[str]:
+    """Return the addresses of the nodes on the path to an object."""
+    warehouse_id = next((step.id for step in path if step.kind == "warehouse"), None)
+    return [_address(step.kind, step.id, warehouse_id) for step in path]
+
+
+def _address(kind: str, object_id: object, warehouse_id: object) -> str:
+    return f"{kind}:{object_id}" if kind in {"project", "warehouse"} else f"{kind}:{warehouse_id}:{object_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The node that a request names: its kind, its id, and the warehouse of an object in one."""
+
+    kind: str
+    object_id: str
+    warehouse_id: UUID | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises `NotFound` for a text that is no address of a node."""
+        kind, _, rest = text.partition(":")
+        if kind == "project":
+            return cls(kind, rest)
+        first, _, last = rest.partition(":")
+        warehouse_id, object_id = parse_id(first), parse_id(last)
+        if kind == "warehouse" and warehouse_id is not None and not last:
+            return cls(kind, str(warehouse_id), warehouse_id)
+        if kind in {NAMESPACE, *Tabular.Kind.values} and warehouse_id is not None and object_id is not None:
+            return cls(kind, str(object_id), warehouse_id)
+        raise NotFound("No such node of the tree")
+
+
+class Tree:
+    """Reads levels of the tree on behalf of `actor`."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def roots(self) -> Level:
+        """Return the projects, or the warehouses of the only one."""
+        projects = list_projects_for(actor=self._actor)
+        if len(projects) == 1:
+            return self._warehouses(projects[0], None)
+        return Level(
+            [
+                Node("project", _address("project", each.pk, None), each.name, reverse("admin:project", args=[each.pk]))
+                for each in projects
+            ]
+        )
+
+    def level_below(self, address: Address, after: str | None) -> Level:
+        """Return the nodes below a project, a warehouse or a namespace. Raises the errors of its selectors."""
+        if address.kind == "project":
+            return self._warehouses(get_project_for(actor=self._actor, given=address.object_id), after)
+        if address.warehouse_id is None:
+            raise NotFound("No such node of the tree")
+        levels = None
+        if address.kind == NAMESPACE:
+            found = locate_namespace_for(
+                actor=self._actor, warehouse_id=address.warehouse_id, namespace_id=UUID(address.object_id)
+            )
+            levels = found.levels
+        page = ListingPage("tree", after, NODES_A_LEVEL)
+        children, token = list_children_for(
+            actor=self._actor, warehouse_id=address.warehouse_id, levels=levels, page=page
+        )
+        if not after and token is None:  # the whole level: in the order in which people look for names
+            children = sorted(children, key=lambda each: (each.kind != NAMESPACE, each.name.casefold()))
+        nodes = [self._child(each, address.warehouse_id) for each in children]
+        return Level(nodes, _more_url(_address(address.kind, address.object_id, address.warehouse_id), token))
+
+    def opened(self, path: Sequence[str], selected: str) -> Level:
+        """Return the roots with the levels on the way to the node `selected`; `path` are the nodes above it."""
+        root = self.roots()
+        level: Level | None = root
+        for address in path:
+            node = next((each for each in level.nodes if each.address == address), None) if level else None
+            if node is None:
+                if address.startswith("project:"):
+                    continue  # the only project, which is no node
+                break
+            try:
+                node.level = level = self.level_below(Address.parse(address), None)
+            except CatalogError:
+                break
+            node.is_open = True
+        _select(root, selected)
+        return root
+
+    def _warehouses(self, project: Project, after: str | None) -> Level:
+        page = ListingPage("tree warehouses", after, NODES_A_LEVEL)
+        try:
+            found, token = list_warehouses_for(
+                actor=self._actor, project=project, statuses=[Warehouse.Status.ACTIVE], page=page
+            )
+        except Forbidden:
+            return Level()
+        nodes = [
+            Node("warehouse", _address("warehouse", each.pk, None), each.name, object_url("warehouse", each.pk, None))
+            for each in found
+        ]
+        return Level(nodes, _more_url(_address("project", project.pk, None), token))
+
+    def _child(self, child: Child, warehouse_id: UUID) -> Node:
+        return Node(
+            child.kind,
+            _address(child.kind, child.id, warehouse_id),
+            child.name,
+            object_url(child.kind, child.id, warehouse_id),
+            has_level=child.kind == NAMESPACE,
+        )
+
+
+def _select(level: Level, address: str) -> None:
+    for node in level.nodes:
+        node.is_selected = node.address == address
+        if node.level is not None:
+            _select(node.level, address)
+
+
+def _more_url(address: str, token: str | None) -> str | None:
+    return None if token is None else f"{reverse('admin:tree')}?{urlencode({'node': address, 'after': token})}"
+
+
+class TreeFragment(Page):
+    """One level of the tree below `node`, or the tree that is open down to `at`; a part of a page."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        tree = Tree(self.actor)
+        if "node" in request.GET:
+            level = tree.level_below(Address.parse(request.GET["node"]), request.GET.get("after"))
+            return render_page(request, "console/parts/tree_level.html", {"level": level})
+        path, selected = self._path(request.GET.get("at", ""))
+        return render_page(request, "console/parts/tree.html", {"level": tree.opened(path, selected)})
+
+    def _path(self, at: str) -> tuple[list[str], str]:
+        """Return the nodes to open, and the one to select."""
+        if not at:
+            return [], ""
+        address = Address.parse(at)
+        if address.warehouse_id is None:
+            return [at], at
+        if address.kind == "warehouse":
+            warehouse = find_active_warehouse(address.warehouse_id)
+            return steps_of(warehouse_path(warehouse, warehouse.project)), at
+        if address.kind == NAMESPACE:
+            found = locate_namespace_for(
+                actor=self.actor, warehouse_id=address.warehouse_id, namespace_id=UUID(address.object_id)
+            )
+            return [*steps_of(found.path), at], at
+        located = locate_tabular_for(
+            actor=self.actor,
+            warehouse_id=address.warehouse_id,
+            kind=Tabular.Kind(address.kind),
+            uuid=UUID(address.object_id),
+        )
+        return steps_of(located.path), at
+
+
+def tree_context(path: Sequence[PathStep], kind: str, object_id: object, name: str) -> dict[str, Any]:
+    """Return what the templates need to show the tree beside the page of an object."""
+    warehouse_id = next((step.id for step in path if step.kind == "warehouse"), None)
+    at = _address(kind, object_id, warehouse_id)
+    return {
+        "tree_url": f"{reverse('admin:tree')}?{urlencode({'at': at})}",
+        "tree_path": [*path, PathStep(kind, str(object_id), name)],
+    }
+
+
+class CatalogPage(Page):
+    """The projects and warehouses from which the catalog is browsed."""
+
+    template_name = "console/catalog.html"
+    section = "catalog"
+    title = _("Catalog")
+
+    def context(self) -> dict[str, Any]:
+        return {
+            "tree_url": reverse("admin:tree"),
+            "projects": [
+                (each, *list_warehouses_of_project(self.actor, each)) for each in list_projects_for(actor=self.actor)
+            ],
+            "user_id": self.actor.user_id,
+        }

@@ -1,0 +1,158 @@
+"""Charts as SVG that the server draws: they need no script, follow the theme, and every one has its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil, log10
+from typing import Final
+
+from management.templatetags.console import short_count
+
+WIDTH: Final = 560
+HEIGHT: Final = 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 4, 12, 26
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_LINES: Final = 4
+_LABELS: Final = 7
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line: its name, its colour (1 to 6), and a value for each moment of the chart."""
+
+    name: str
+    colour: int
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    text: str
+    position: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    colour: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrendChart:
+    """Lines over time, ready to draw. `rows` are those of the table below the chart, the newest first."""
+
+    name: str
+    lines: tuple[Line, ...]
+    area: str
+    grid: tuple[Label, ...]
+    times: tuple[Label, ...]
+    header: tuple[str, ...]
+    rows: tuple[tuple[datetime, tuple[float, ...]], ...]
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = _LEFT
+    right: int = WIDTH - _RIGHT
+    bottom: int = HEIGHT - _BOTTOM
+
+
+def draw_trend(name: str, moments: Sequence[datetime], series: Sequence[Series]) -> TrendChart:
+    """Draw lines over `moments`: at least two, equally far apart. The area below the last line is filled."""
+    highest = axis_end(max((value for each in series for value in each.values), default=0))
+    x = [_LEFT + (WIDTH - _LEFT - _RIGHT) * number / (len(moments) - 1) for number in range(len(moments))]
+
+    def y(value: float) -> float:
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / highest
+
+    def path(values: Sequence[float]) -> str:
+        return "M" + " L".join(f"{at:.1f} {y(value):.1f}" for at, value in zip(x, values, strict=True))
+
+    lines = tuple(Line(each.name, each.colour, path(each.values)) for each in series)
+    base = HEIGHT - _BOTTOM
+    area = f"{lines[-1].path} L{x[-1]:.1f} {base} L{x[0]:.1f} {base} Z" if lines else ""
+    grid = tuple(
+        Label(short_count(highest * number / _LINES), round(y(highest * number / _LINES), 1))
+        for number in range(_LINES + 1)
+    )
+    return TrendChart(
+        name, lines, area, grid, _time_labels(moments, x), tuple(each.name for each in series),
+        tuple((at, tuple(each.values[number] for each in series)) for number, at in reversed(list(enumerate(moments)))),
+    )  # fmt: skip
+
+
+def axis_end(highest: float) -> float:
+    """Return the end of an axis from 0 with four equal parts of 1, 2, 2.5 or 5 times a power of ten."""
+    if highest <= 0:
+        return float(_LINES)
+    part = highest / _LINES
+    power = 10.0 ** (ceil(log10(part)) - 1)
+    step = next(each * power for each in _STEPS if each * power >= part * (1 - 1e-9))
+    return max(step, 1.0) * _LINES
+
+
+def _time_labels(moments: Sequence[datetime], x: Sequence[float]) -> tuple[Label, ...]:
+    spans_days = moments[-1] - moments[0] > 2 * _DAY
+    form = "%a %d" if spans_days else "%H:%M"
+    every = max(1, ceil(len(moments) / _LABELS))
+    return tuple(
+        Label(moments[number].strftime(form), round(x[number], 1)) for number in range(every // 2, len(moments), every)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    label: str
+    count: int
+    colour: int
+    x: float
+    y: float
+    height: float
+    middle: float
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars of counts, ready to draw; `name` is a sentence that says what they show."""
+
+    name: str
+    bars: tuple[Bar, ...]
+    bar_width: float
+    width: int = WIDTH
+    height: int = HEIGHT
+    bottom: int = HEIGHT - _BOTTOM
+
+
+def draw_histogram(name: str, buckets: Sequence[tuple[str, int, int]]) -> Histogram:
+    """Draw buckets, each a label, a count and a colour (1 to 6)."""
+    highest = max((count for _, count, _ in buckets), default=0) or 1
+    slot = WIDTH / max(1, len(buckets))
+    width = slot * 0.86
+    space = HEIGHT - _TOP - _BOTTOM - 14
+    bars = []
+    for number, (label, count, colour) in enumerate(buckets):
+        height = max(space * count / highest, 1.5 if count else 0)
+        left = number * slot + (slot - width) / 2
+        bars.append(
+            Bar(
+                label, count, colour, round(left, 1), round(HEIGHT - _BOTTOM - height, 1), round(height, 1),
+                round(left + width / 2, 1),
+            )
+        )  # fmt: skip
+    return Histogram(name, tuple(bars), round(width, 1))
+
+
+def sparkline(values: Sequence[float], *, width: int = 72, height: int = 22) -> str:
+    """Return the path of a small line without axes; empty for fewer than two values."""
+    if len(values) < 2:  # noqa: PLR2004
+        return ""
+    lowest, highest = min(values), max(values)
+    extent = (highest - lowest) or 1
+    step = width / (len(values) - 1)
+    points = (
+        f"{number * step:.1f} {height - 2 - (height - 4) * (value - lowest) / extent:.1f}"
+        for number, value in enumerate(values)
+    )
+    return "M" + " L".join(points)

@@ -1,0 +1,46 @@
+"""The page of a namespace."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.utils.translation import gettext_lazy as _
+
+from catalog.models import shown_properties
+from catalog.selectors.browse import locate_namespace_for
+from management.admin.catalog import tree_context
+from management.admin.contents import contents_context
+from management.admin.navigation import Crumb, crumbs
+from management.admin.pages import Page
+from management.admin.tabs import Tab, choose_tab, link_tabs
+
+TABS: Final = (Tab("contents", _("Contents")), Tab("properties", _("Properties")))
+
+
+class NamespacePage(Page):
+    """A namespace: what is in it, and its properties."""
+
+    template_name = "console/namespace.html"
+    section = "catalog"
+
+    def context(self) -> dict[str, Any]:
+        warehouse_id: UUID = self.kwargs["warehouse_id"]
+        namespace_id: UUID = self.kwargs["namespace_id"]
+        found = locate_namespace_for(actor=self.actor, warehouse_id=warehouse_id, namespace_id=namespace_id)
+        namespace, name = found.namespace, found.levels[-1]
+        current = choose_tab(TABS, self.kwargs.get("tab"))
+        shown: dict[str, Any] = {
+            "title": name,
+            "breadcrumb": [*crumbs(found.path), Crumb(name)],
+            "namespace": namespace,
+            "tabs": link_tabs(TABS, current, "admin:namespace", [warehouse_id, namespace_id]),
+            "tab": current,
+            **tree_context(found.path, "namespace", namespace_id, name),
+        }
+        if current == "contents":
+            shown |= contents_context(self.request, self.actor, warehouse_id, found.levels)
+        else:
+            properties = shown_properties(namespace.properties, namespace_id=namespace.pk, location=namespace.location)
+            shown["properties"] = sorted(properties.items())
+        return shown

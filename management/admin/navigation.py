@@ -1,0 +1,120 @@
+"""The shell around every page: sidebar, breadcrumb, user menu and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from catalog.selectors.browse import PathStep
+from icekeeper.version import VERSION
+from tenancy.authn.providers import authenticators
+
+Text = str | Promise
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the sidebar. `section` is that of the pages on which it is marked as current."""
+
+    section: str
+    title: Text
+    icon: str
+    view: str
+    url: str = ""
+    is_current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: Text
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """A step of the breadcrumb; without `url` it is the page itself."""
+
+    title: Text
+    url: str = ""
+
+
+GROUPS: Final = (
+    Group(
+        "",
+        (
+            Entry("overview", _("Overview"), "overview", "admin:index"),
+            Entry("catalog", _("Catalog"), "catalog", "admin:catalog"),
+            Entry("deleted", _("Deleted objects"), "deleted", "admin:deleted"),
+        ),
+    ),
+    Group(
+        _("Operations"),
+        (
+            Entry("warehouses", _("Warehouses"), "warehouse", "admin:warehouses"),
+            Entry("tasks", _("Tasks"), "tasks", "admin:tasks"),
+            Entry("audit", _("Audit"), "audit", "admin:audit"),
+        ),
+    ),
+)
+
+
+def navigation(section: str) -> list[Group]:
+    return [
+        Group(
+            group.title,
+            tuple(
+                replace(entry, url=reverse(entry.view), is_current=entry.section == section) for entry in group.entries
+            ),
+        )
+        for group in GROUPS
+    ]
+
+
+def shell_context(request: HttpRequest, *, section: str = "") -> dict[str, Any]:
+    """Return what the templates of the shell show; no statement."""
+    return {
+        "navigation": navigation(section),
+        "is_authentication_off": not authenticators(),
+        "version": VERSION,
+        "environment_name": settings.ICEKEEPER.console.environment,
+        "user_initial": _initial(request),
+    }
+
+
+def _initial(request: HttpRequest) -> str:
+    return str(request.user)[:1].upper()
+
+
+VIEW_OF_KIND: Final = {
+    "table": "admin:table",
+    "view": "admin:view",
+    "generic-table": "admin:generic-table",
+    "namespace": "admin:namespace",
+}
+
+
+def object_url(kind: str, object_id: object, warehouse_id: object) -> str:
+    """Return the address of the page of an object in a warehouse, by the id that clients see."""
+    if kind == "warehouse":
+        return reverse("admin:warehouse", args=[object_id])
+    return reverse(VIEW_OF_KIND[kind], args=[warehouse_id, object_id])
+
+
+def crumbs(path: Iterable[PathStep], *last: Text) -> list[Crumb]:
+    """Return the breadcrumb of an object: the objects above it, and the page itself."""
+    steps = list(path)
+    warehouse_id = next((step.id for step in steps if step.kind == "warehouse"), None)
+    return [*(Crumb(step.name, _step_url(step, warehouse_id)) for step in steps), *(Crumb(title) for title in last)]
+
+
+def _step_url(step: PathStep, warehouse_id: str | None) -> str:
+    if step.kind == "project":
+        return reverse("admin:project", args=[step.id])
+    return object_url(step.kind, step.id, warehouse_id)

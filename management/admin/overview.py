@@ -1,0 +1,170 @@
+"""The overview: what needs attention, how much there is, and how it is used; of everything, or of a project."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from catalog.selectors.overview import Overview, get_overview_for
+from icekeeper.kernel.clock import now
+from management.admin.charts import Series, TrendChart, draw_trend, sparkline
+from management.admin.navigation import Crumb
+from management.admin.pages import Page
+from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_for
+from tenancy.models import Project
+from tenancy.selectors.projects import get_project_for, list_projects_for
+
+PERIODS: Final = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+DEFAULT_PERIOD: Final = "7d"
+_HOURS_A_DAY: Final = 24
+
+
+class OverviewPage(Page):
+    """The overview of all projects that the user may see."""
+
+    template_name = "console/overview.html"
+    section = "overview"
+    title = gettext_lazy("Overview")
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if request.GET.get("format") == "csv":
+            return calls_csv(self._calls(self.projects()))
+        return super().get(request, **kwargs)
+
+    def projects(self) -> list[Project]:
+        return list_projects_for(actor=self.actor)
+
+    def context(self) -> dict[str, Any]:
+        projects = self.projects()
+        overview = get_overview_for(actor=self.actor, projects=projects)
+        calls = self._calls(projects)
+        return {
+            "projects": projects,
+            "user_id": self.actor.user_id,
+            "overview": overview,
+            "attention": _attention(overview),
+            "tiles": _tiles(overview, calls),
+            "period": self._period,
+            "periods": [(name, f"?period={name}", name == self._period) for name in PERIODS],
+            "calls_chart": _calls_chart(calls) if calls else None,
+            "commits_chart": _commits_chart(calls) if calls else None,
+            "csv_url": f"?period={self._period}&format=csv",
+            "updated": now(),
+        }
+
+    @property
+    def _period(self) -> str:
+        given = self.request.GET.get("period", DEFAULT_PERIOD)
+        return given if given in PERIODS else DEFAULT_PERIOD
+
+    def _calls(self, projects: Sequence[Project]) -> list[CallsOfAnHour]:
+        end = now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        return count_calls_for(actor=self.actor, projects=projects, window=Window(end - PERIODS[self._period], end))
+
+
+class ProjectPage(OverviewPage):
+    """The overview of one project."""
+
+    section = "overview"
+
+    def projects(self) -> list[Project]:
+        return [get_project_for(actor=self.actor, given=self.kwargs["project_id"])]
+
+    def context(self) -> dict[str, Any]:
+        shown = super().context()
+        (project,) = shown["projects"]
+        return {
+            **shown,
+            "title": project.name,
+            "project": project,
+            "breadcrumb": [Crumb(_("Overview"), reverse("admin:index")), Crumb(project.name)],
+        }
+
+
+def _attention(overview: Overview) -> list[dict[str, Any]]:
+    """Return the sentences of "Needs attention", the worst first."""
+    rows: list[dict[str, Any]] = [
+        {
+            "tone": "bad",
+            "icon": "cross",
+            "subject": _("Task %(queue)s of %(name)s failed")
+            % {"queue": task.queue, "name": ".".join(task.name) or _("a warehouse")},
+            "text": _("after %(count)s attempts:") % {"count": task.attempt},
+            "code": task.message[:200],
+            "url": reverse("admin:task", args=[task.warehouse_id, task.id]),
+            "label": _("Open task"),
+        }
+        for task in overview.failed_tasks
+    ]
+    if overview.expiring_soon:
+        rows.append(
+            {
+                "tone": "warning",
+                "icon": "undo",
+                "subject": _("%(count)s dropped objects") % {"count": overview.expiring_soon},
+                "text": _("can be restored for less than 24 hours"),
+                "url": reverse("admin:deleted"),
+                "label": _("Deleted objects"),
+            }
+        )
+    return rows
+
+
+def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str, Any]]:
+    today = calls[-_HOURS_A_DAY:]
+    requests = [each.succeeded + each.client_errors + each.server_errors for each in calls]
+    errors = sum(each.server_errors for each in today)
+    tiles: list[dict[str, Any]] = [
+        {"label": _("Warehouses"), "value": overview.warehouses, "note": ""},
+        {"label": _("Tables"), "value": overview.tables, "note": ""},
+        {"label": _("Views"), "value": overview.views, "note": ""},
+        {"label": _("Generic tables"), "value": overview.generic_tables, "note": ""},
+    ]
+    if calls:
+        tiles += [
+            {
+                "label": _("Commits, 24 h"),
+                "value": sum(each.commits for each in today),
+                "note": "",
+                "line": sparkline([float(each.commits) for each in calls]),
+            },
+            {
+                "label": _("Calls, 24 h"),
+                "value": sum(requests[-_HOURS_A_DAY:]),
+                "note": _("%(count)s server errors") % {"count": errors},
+                "line": sparkline([float(each) for each in requests]),
+            },
+        ]
+    return tiles
+
+
+def _calls_chart(calls: Sequence[CallsOfAnHour]) -> TrendChart:
+    series = [
+        Series(_("Server error"), 3, [each.server_errors for each in calls]),
+        Series(_("Client error"), 2, [each.client_errors for each in calls]),
+        Series(_("Succeeded"), 1, [each.succeeded for each in calls]),
+    ]
+    return draw_trend(_("Calls per hour"), [each.hour for each in calls], series)
+
+
+def _commits_chart(calls: Sequence[CallsOfAnHour]) -> TrendChart:
+    series = [Series(_("Commits"), 1, [each.commits for each in calls])]
+    return draw_trend(_("Commits per hour"), [each.hour for each in calls], series)
+
+
+def calls_csv(calls: Sequence[CallsOfAnHour]) -> HttpResponse:
+    """Return the calls by hour as a CSV file."""
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = 'attachment; filename="calls.csv"'
+    writer = csv.writer(response)
+    writer.writerow(["hour", "succeeded", "client_errors", "server_errors", "commits"])
+    for each in calls:
+        writer.writerow([each.hour.isoformat(), each.succeeded, each.client_errors, each.server_errors, each.commits])
+    return response

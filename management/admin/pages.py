@@ -1,0 +1,97 @@
+"""The base class of the pages of the console, and the pages for errors."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+from django.views.generic import View
+
+from icekeeper.kernel.errors.responses import ErrorResponse, error_response
+from icekeeper.kernel.errors.types import Forbidden, NotFound
+from icekeeper.kernel.http.base_url import base_path
+from management.admin.navigation import Crumb, Text, shell_context
+from tenancy.actor import Actor
+
+
+class Page(View):
+    """A page of the console: reads with selectors on behalf of `actor`, and renders `template_name`.
+
+    Errors of selectors and services become pages of the same status. What is hidden from the caller and what does not
+    exist get the same page.
+    """
+
+    template_name: ClassVar[str]
+    section: ClassVar[str] = ""
+    title: ClassVar[Text] = ""
+    actor: Actor
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        self.actor = request.actor  # type: ignore[attr-defined]  # set by management.sign_in
+        try:
+            return super().dispatch(request, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - every error gets a page
+            return error_page(request, error)
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.render(self.context())
+
+    def context(self) -> dict[str, Any]:
+        """Return what the template shows; `self.kwargs` are the values in the address."""
+        return {}
+
+    def render(self, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+        shown = {"title": self.title, "breadcrumb": [Crumb(self.title)], **context}
+        return render_page(self.request, self.template_name, shown, section=self.section, status=status)
+
+
+def render_page(
+    request: HttpRequest, template: str, context: dict[str, Any], *, section: str = "", status: int = 200
+) -> HttpResponse:
+    shown = {**shell_context(request, section=section), **context}
+    return HttpResponse(render_to_string(template, shown, request), status=status)
+
+
+def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return the page of an error, with its status; it is logged as the APIs log theirs."""
+    found = error_response(error)
+    known = found.error
+    if isinstance(known, NotFound):
+        title = _("Page not found")
+        message, hint = _("This object does not exist, or you do not have the permission to see it."), None
+    elif isinstance(known, Forbidden):
+        title, message, hint = _("Permission required"), known.message, known.hint
+    else:
+        title, message, hint = HTTPStatus(known.status).phrase, known.message, known.hint
+    context = {
+        **shell_context(request),
+        "title": title,
+        "breadcrumb": [Crumb(title)],
+        "message": message,
+        "hint": hint,
+        "can_retry": not known.is_final and not isinstance(known, Forbidden),
+        "request_id": request.META.get("icekeeper.request_id", ""),
+    }
+    page = render_to_string("console/error.html", context, request)
+    response = ErrorResponse(page, known, found.error_id, content_type="text/html; charset=utf-8")
+    if "Retry-After" in found.headers:
+        response.headers["Retry-After"] = found.headers["Retry-After"]
+    return response
+
+
+def unknown_page(request: HttpRequest, **_kwargs: Any) -> HttpResponse:
+    """Return the page for addresses that no page has."""
+    return error_page(request, NotFound("No such page"))
+
+
+@require_safe
+def redirect_to_console(request: HttpRequest) -> HttpResponse:
+    """Serve the root of the server, and the address of the console without its slash."""
+    return HttpResponseRedirect(f"{base_path(request.META, settings.ICEKEEPER)}{reverse('admin:index')}")

@@ -1,0 +1,260 @@
+"""The pages of tables, views and generic tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from catalog.iceberg.display.columns import list_column_rows
+from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
+from catalog.iceberg.display.snapshot_comparison import read_metric
+from catalog.models import Tabular
+from catalog.selectors.browse import LocatedTabular, locate_tabular_for
+from catalog.selectors.tables.generic_tables import load_generic_table_for
+from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
+from catalog.selectors.tables.metadata_cache import Version, metadata_of
+from icekeeper.kernel.json.strict import read_stored_json
+from management.admin.catalog import tree_context
+from management.admin.json_view import json_lines
+from management.admin.metadata_facts import current_schema, current_snapshot, engine_of, find_schema, moment_of, sql_of
+from management.admin.navigation import Crumb, Text, crumbs
+from management.admin.pages import Page
+from management.admin.schema_tab import schema_context
+from management.admin.snapshots_tab import snapshots_context
+from management.admin.tabs import Tab, choose_tab, link_tabs
+from management.admin.usage_tab import usage_context
+from management.templatetags.console import byte_size
+
+FIRST_COLUMNS: Final = 7
+MAX_COLUMNS: Final = 2_000
+
+
+class TabularPage(Page):
+    """A tabular with its head, tabs and the tree beside it; the tab of the address is read by `<tab>_tab`."""
+
+    template_name = "console/tabular.html"
+    section = "catalog"
+    kind: ClassVar[Tabular.Kind]
+    kind_label: ClassVar[Text]
+    overview_template: ClassVar[str]
+    tabs: ClassVar[Sequence[Tab]]
+    located: LocatedTabular
+
+    def context(self) -> dict[str, Any]:
+        warehouse_id: UUID = self.kwargs["warehouse_id"]
+        object_id: UUID = self.kwargs["object_id"]
+        current = choose_tab(self.tabs, self.kwargs.get("tab"))
+        self.located = located = locate_tabular_for(
+            actor=self.actor, warehouse_id=warehouse_id, kind=self.kind, uuid=object_id
+        )
+        tabular = located.tabular
+        shown = {
+            "title": tabular.name,
+            "breadcrumb": [*crumbs(located.path), Crumb(tabular.name)],
+            "tabular": tabular,
+            "kind": self.kind.value,
+            "kind_label": self.kind_label,
+            "tabs": link_tabs(self.tabs, current, f"admin:{self.kind.value}", [warehouse_id, object_id]),
+            "tab": current,
+            "tab_template": f"console/tabs/{self.overview_template if current == 'overview' else current}.html",
+            **tree_context(located.path, self.kind.value, object_id, tabular.name),
+            **self.head(),
+        }
+        return {**shown, **getattr(self, f"{current}_tab")()}
+
+    def head(self) -> dict[str, Any]:
+        """Return what stands above the tabs, beside the name."""
+        return {}
+
+    @property
+    def warehouse_id(self) -> UUID:
+        return self.located.tabular.warehouse_id
+
+
+class MetadataPage(TabularPage):
+    """A tabular with Iceberg metadata, which is read once a request."""
+
+    loaded: LoadedTabular
+    metadata: dict[str, Any]
+
+    def head(self) -> dict[str, Any]:
+        self.loaded = load_tabular_for(
+            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.located.identifier, kind=self.kind
+        )
+        version = Version(self.loaded.id, self.loaded.metadata_location)
+        self.metadata = metadata_of(version, self.loaded.document)
+        return {"format_version": self.metadata.get("format-version")}
+
+    def properties_tab(self) -> dict[str, Any]:
+        return {"properties": sorted((self.metadata.get("properties") or {}).items())}
+
+    def metadata_tab(self) -> dict[str, Any]:
+        log = self.metadata.get("metadata-log") or []
+        return {
+            "document": json_lines(self.metadata),
+            "metadata_location": self.loaded.metadata_location,
+            "size": len(self.loaded.document),
+            "files": [
+                {"location": each.get("metadata-file"), "at": moment_of(each.get("timestamp-ms"))}
+                for each in reversed(log)
+            ],
+        }
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        shown = self.context()
+        return self._download() if request.GET.get("format") == "json" else self.render(shown)
+
+    def _download(self) -> HttpResponse:
+        response = HttpResponse(self.loaded.document, content_type="application/json")
+        response.headers["Content-Disposition"] = 'attachment; filename="metadata.json"'
+        return response
+
+
+class TablePage(MetadataPage):
+    """An Iceberg table."""
+
+    kind = Tabular.Kind.TABLE
+    kind_label = _("Table")
+    overview_template = "table_overview"
+    tabs = (
+        Tab("overview", _("Overview")),
+        Tab("schema", _("Schema")),
+        Tab("snapshots", _("Snapshots")),
+        Tab("usage", _("Usage")),
+        Tab("properties", _("Properties")),
+        Tab("metadata", _("Metadata")),
+    )
+
+    def overview_tab(self) -> dict[str, Any]:
+        metadata = self.metadata
+        snapshot = current_snapshot(metadata)
+        summary = snapshot.get("summary") if snapshot else None
+        schema = current_schema(metadata)
+        refs = metadata.get("refs") or {}
+        branches = sum(1 for each in refs.values() if each.get("type") == "branch")
+        columns = list_column_rows(schema, max_rows=FIRST_COLUMNS)
+        return {
+            "tiles": [
+                {"label": _("Rows"), "value": read_metric(summary, "total-records"), "note": ""},
+                {"label": _("Data"), "text": byte_size(read_metric(summary, "total-files-size")), "note": ""},
+                {"label": _("Data files"), "value": read_metric(summary, "total-data-files"), "note": ""},
+                {"label": _("Delete files"), "value": read_metric(summary, "total-delete-files"), "note": ""},
+                {"label": _("Snapshots"), "value": len(metadata.get("snapshots") or []), "note": ""},
+                {"label": _("Branches"), "value": branches, "note": _tags_note(len(refs) - branches)},
+            ],
+            "columns": columns,
+            "hidden_columns": max(0, columns.column_count - sum(1 for each in columns.rows if not each.depth)),
+            "snippets": self.snippets(),
+            "partitioned_by": next((each.text for each in list_partition_specs(metadata) if each.is_default), ""),
+            "sorted_by": next((each.text for each in list_sort_orders(metadata) if each.is_default), ""),
+            "updated": moment_of(metadata.get("last-updated-ms")),
+            "snapshot": snapshot,
+            "metadata_location": self.loaded.metadata_location,
+        }
+
+    def schema_tab(self) -> dict[str, Any]:
+        return schema_context(self.metadata, self.located.identifier, self.request.GET)
+
+    def snapshots_tab(self) -> dict[str, Any]:
+        return snapshots_context(self.metadata, self.request.GET)
+
+    def usage_tab(self) -> dict[str, Any]:
+        return usage_context(self.located.tabular.pk)
+
+    def snippets(self) -> list[Any]:
+        return []
+
+
+class ViewPage(MetadataPage):
+    """An Iceberg view."""
+
+    kind = Tabular.Kind.VIEW
+    kind_label = _("View")
+    overview_template = "view_overview"
+    tabs = (
+        Tab("overview", _("Overview")),
+        Tab("schema", _("Schema")),
+        Tab("versions", _("Versions")),
+        Tab("properties", _("Properties")),
+        Tab("metadata", _("Metadata")),
+    )
+
+    def overview_tab(self) -> dict[str, Any]:
+        version = self._current_version()
+        return {
+            "representations": sql_of(version),
+            "version": version,
+            "created": moment_of(version.get("timestamp-ms")),
+            "versions": len(self.metadata.get("versions") or []),
+            "columns": list_column_rows(self._schema(version.get("schema-id")), max_rows=MAX_COLUMNS),
+            "metadata_location": self.loaded.metadata_location,
+        }
+
+    def schema_tab(self) -> dict[str, Any]:
+        return schema_context(self.metadata, self.located.identifier, self.request.GET)
+
+    def versions_tab(self) -> dict[str, Any]:
+        current = self.metadata.get("current-version-id")
+        versions = sorted(
+            self.metadata.get("versions") or [], key=lambda each: each.get("timestamp-ms", 0), reverse=True
+        )
+        return {
+            "versions": [
+                {
+                    "id": each.get("version-id"),
+                    "is_current": each.get("version-id") == current,
+                    "at": moment_of(each.get("timestamp-ms")),
+                    "schema_id": each.get("schema-id"),
+                    "engine": engine_of(each.get("summary")),
+                    "representations": sql_of(each),
+                }
+                for each in versions
+            ]
+        }
+
+    def _current_version(self) -> dict[str, Any]:
+        wanted = self.metadata.get("current-version-id")
+        found: dict[str, Any] = next(
+            (each for each in self.metadata.get("versions") or [] if each.get("version-id") == wanted), {}
+        )
+        return found
+
+    def _schema(self, schema_id: Any) -> dict[str, Any]:
+        return find_schema(self.metadata, schema_id)
+
+
+class GenericTablePage(TabularPage):
+    """A table in another format than Iceberg."""
+
+    kind = Tabular.Kind.GENERIC_TABLE
+    kind_label = _("Generic table")
+    overview_template = "generic_table_overview"
+    tabs = (Tab("overview", _("Overview")), Tab("properties", _("Properties")))
+
+    def head(self) -> dict[str, Any]:
+        self.generic = load_generic_table_for(
+            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.located.identifier
+        )
+        return {"format": self.generic.format}
+
+    def overview_tab(self) -> dict[str, Any]:
+        generic = self.generic
+        return {
+            "doc": generic.doc,
+            "schema": None if generic.schema is None else json_lines(read_stored_json(generic.schema.encode())),
+            "statistics": (
+                None if generic.statistics is None else json_lines(read_stored_json(generic.statistics.encode()))
+            ),
+        }
+
+    def properties_tab(self) -> dict[str, Any]:
+        return {"properties": sorted(self.generic.properties.items())}
+
+
+def _tags_note(count: int) -> str:
+    return ngettext("%(count)s tag", "%(count)s tags", count) % {"count": count} if count else ""

@@ -1,0 +1,48 @@
+"""Addresses of the console. They contain ids, not names: names would stand in browser histories and proxies' logs."""
+
+from __future__ import annotations
+
+from django.contrib.admin import site
+from django.urls import URLPattern, path
+
+from management.admin.audit import AuditPage
+from management.admin.catalog import CatalogPage, TreeFragment
+from management.admin.deleted import DeletedPage
+from management.admin.namespaces import NamespacePage
+from management.admin.overview import OverviewPage, ProjectPage
+from management.admin.pages import Page
+from management.admin.search import SearchPage
+from management.admin.tables import GenericTablePage, TablePage, ViewPage
+from management.admin.tasks import TaskPage, TasksPage
+from management.admin.warehouses import WarehousePage, WarehousesPage
+
+
+def page(route: str, view: type[Page], name: str) -> URLPattern:
+    """Return the pattern of a page, which only signed-in users may open."""
+    return path(route, site.admin_view(view.as_view()), name=name)
+
+
+WAREHOUSE = "warehouse/<uuid:warehouse_id>"
+
+urlpatterns = [
+    page("", OverviewPage, "index"),
+    page("search/", SearchPage, "search"),
+    page("project/<str:project_id>/", ProjectPage, "project"),
+    page("catalog/", CatalogPage, "catalog"),
+    page("catalog/tree/", TreeFragment, "tree"),
+    page("deleted/", DeletedPage, "deleted"),
+    page("task/", TasksPage, "tasks"),
+    page("audit/", AuditPage, "audit"),
+    page("warehouse/", WarehousesPage, "warehouses"),
+    page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),
+    page(f"{WAREHOUSE}/task/<uuid:task_id>/", TaskPage, "task"),
+    page(f"{WAREHOUSE}/<slug:tab>/", WarehousePage, "warehouse-tab"),
+    page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/", NamespacePage, "namespace"),
+    page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/<slug:tab>/", NamespacePage, "namespace-tab"),
+    page(f"{WAREHOUSE}/table/<uuid:object_id>/", TablePage, "table"),
+    page(f"{WAREHOUSE}/table/<uuid:object_id>/<slug:tab>/", TablePage, "table-tab"),
+    page(f"{WAREHOUSE}/view/<uuid:object_id>/", ViewPage, "view"),
+    page(f"{WAREHOUSE}/view/<uuid:object_id>/<slug:tab>/", ViewPage, "view-tab"),
+    page(f"{WAREHOUSE}/generic-table/<uuid:object_id>/", GenericTablePage, "generic-table"),
+    page(f"{WAREHOUSE}/generic-table/<uuid:object_id>/<slug:tab>/", GenericTablePage, "generic-table-tab"),
+]

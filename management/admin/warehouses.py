@@ -1,0 +1,63 @@
+"""Warehouses: their list, and the page of each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.utils.translation import gettext_lazy as _
+
+from catalog.selectors.browse import warehouse_path
+from management.admin.catalog import tree_context
+from management.admin.contents import contents_context
+from management.admin.json_view import json_lines
+from management.admin.navigation import Crumb, crumbs
+from management.admin.pages import Page
+from management.admin.tabs import Tab, choose_tab, link_tabs
+from management.admin.warehouse_choice import list_warehouses_of_project
+from storage.models import Warehouse
+from storage.selectors import get_warehouse_for
+from tenancy.authz.actions import Can
+from tenancy.selectors.projects import list_projects_for
+
+TABS: Final = (Tab("contents", _("Contents")), Tab("storage", _("Storage")), Tab("rules", _("Rules")))
+
+
+class WarehousesPage(Page):
+    """All warehouses that the user may see, by project."""
+
+    template_name = "console/warehouses.html"
+    section = "warehouses"
+    title = _("Warehouses")
+
+    def context(self) -> dict[str, Any]:
+        projects = list_projects_for(actor=self.actor)
+        rows = [(each, *list_warehouses_of_project(self.actor, each)) for each in projects]
+        return {"projects": rows, "user_id": self.actor.user_id}
+
+
+class WarehousePage(Page):
+    """A warehouse: the namespaces in it, its storage and its rules."""
+
+    template_name = "console/warehouse.html"
+    section = "catalog"
+
+    def context(self) -> dict[str, Any]:
+        warehouse_id: UUID = self.kwargs["warehouse_id"]
+        warehouse = get_warehouse_for(actor=self.actor, action=Can.GET_METADATA, warehouse_id=warehouse_id)
+        current = choose_tab(TABS, self.kwargs.get("tab"))
+        path = warehouse_path(warehouse, warehouse.project)
+        shown: dict[str, Any] = {
+            "title": warehouse.name,
+            "breadcrumb": [*crumbs(path[:1]), Crumb(warehouse.name)],
+            "warehouse": warehouse,
+            "tabs": link_tabs(TABS, current, "admin:warehouse", [warehouse_id]),
+            "tab": current,
+            **tree_context(path[:1], "warehouse", warehouse.pk, warehouse.name),
+        }
+        if current == "contents":
+            if warehouse.status == Warehouse.Status.ACTIVE:
+                shown |= contents_context(self.request, self.actor, warehouse_id, None)
+        elif current == "storage":
+            shown["profile"] = json_lines(warehouse.storage_profile)
+        return shown

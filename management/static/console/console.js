@@ -1,0 +1,331 @@
+// Behaviour of the console: theme, menus, copy buttons, local times, search and the tree of the catalog.
+// Pages work without it: it only saves requests and clicks.
+(function () {
+  "use strict";
+
+  const $ = (selector, root) => (root || document).querySelector(selector);
+  const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
+
+  // --- Messages for everybody, screen readers included ---------------------------------------------------------
+
+  let toastTimer = 0;
+  function showToast(text) {
+    const toast = $(".ik-toast");
+    if (!toast) return;
+    toast.textContent = text;
+    clearTimeout(toastTimer);
+    toastTimer = setTimeout(() => (toast.textContent = ""), 4000);
+  }
+
+  // --- Theme ---------------------------------------------------------------------------------------------------
+
+  function setUpTheme() {
+    const box = $("[data-theme-switch]");
+    if (!box || !window.icekeeperTheme) return;
+    box.hidden = false;
+    const buttons = $$("[data-theme]", box);
+    const mark = () =>
+      buttons.forEach((button) =>
+        button.setAttribute("aria-pressed", String(button.dataset.theme === window.icekeeperTheme.get()))
+      );
+    buttons.forEach((button) =>
+      button.addEventListener("click", () => {
+        window.icekeeperTheme.set(button.dataset.theme);
+        mark();
+      })
+    );
+    mark();
+  }
+
+  // --- Menus ---------------------------------------------------------------------------------------------------
+
+  function setUpMenus() {
+    const toggle = $("[data-toggle-menu]");
+    const sidebar = $("#ik-sidebar");
+    if (toggle && sidebar) {
+      const show = (isOpen) => {
+        sidebar.classList.toggle("ik-open", isOpen);
+        toggle.setAttribute("aria-expanded", String(isOpen));
+      };
+      toggle.addEventListener("click", () => show(!sidebar.classList.contains("ik-open")));
+      document.addEventListener("click", (event) => {
+        if (!sidebar.contains(event.target) && !toggle.contains(event.target)) show(false);
+      });
+      sidebar.addEventListener("keydown", (event) => {
+        if (event.key === "Escape") {
+          show(false);
+          toggle.focus();
+        }
+      });
+    }
+    $$("details[data-menu]").forEach((menu) => {
+      document.addEventListener("click", (event) => {
+        if (menu.open && !menu.contains(event.target)) menu.open = false;
+      });
+      menu.addEventListener("keydown", (event) => {
+        if (event.key === "Escape" && menu.open) {
+          menu.open = false;
+          $("summary", menu).focus();
+        }
+      });
+    });
+    const wide = window.matchMedia("(min-width: 901px)");
+    const openTree = () => $$("[data-tree-panel]").forEach((panel) => (panel.open = wide.matches));
+    openTree();
+    wide.addEventListener("change", openTree);
+  }
+
+  // --- Copy ----------------------------------------------------------------------------------------------------
+
+  async function copyText(text) {
+    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+    // Without HTTPS browsers have no clipboard API.
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.className = "ik-hidden";
+    document.body.append(area);
+    area.select();
+    const isCopied = document.execCommand("copy");
+    area.remove();
+    if (!isCopied) throw new Error("not copied");
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy], [data-copy-from]");
+    if (!button) return;
+    const source = button.dataset.copyFrom && document.getElementById(button.dataset.copyFrom);
+    try {
+      await copyText(source ? source.textContent : button.dataset.copy);
+      showToast("Copied");
+    } catch (error) {
+      showToast("Your browser does not allow copying: select the text instead");
+    }
+    button.focus();
+  });
+
+  // --- Times in the reader's zone ------------------------------------------------------------------------------
+
+  function setUpTimes(root) {
+    $$("time[datetime]", root).forEach((element) => {
+      const at = new Date(element.dateTime);
+      if (!isNaN(at) && !element.dataset.isLocal) {
+        element.dataset.isLocal = "1";
+        element.title = `${at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" })} · ${element.title}`;
+      }
+    });
+  }
+
+  // --- One of several panels -----------------------------------------------------------------------------------
+
+  function setUpPanels(root) {
+    $$("[data-panels]", root).forEach((group) => {
+      const tabs = $$("[role=tab]", group);
+      const select = (wanted) => {
+        tabs.forEach((tab) => {
+          const isSelected = tab === wanted;
+          tab.setAttribute("aria-selected", String(isSelected));
+          tab.tabIndex = isSelected ? 0 : -1;
+          const panel = document.getElementById(tab.getAttribute("aria-controls"));
+          if (panel) panel.hidden = !isSelected;
+        });
+      };
+      tabs.forEach((tab, index) => {
+        tab.addEventListener("click", () => select(tab));
+        tab.addEventListener("keydown", (event) => {
+          const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+          if (!step) return;
+          event.preventDefault();
+          const next = tabs[(index + step + tabs.length) % tabs.length];
+          select(next);
+          next.focus();
+        });
+      });
+      if (tabs.length) select(tabs[0]);
+    });
+  }
+
+  // --- Search --------------------------------------------------------------------------------------------------
+
+  function setUpSearch() {
+    const dialog = $(".ik-palette");
+    if (!dialog || !dialog.showModal) return;
+    const form = $("form", dialog);
+    const input = $("input", dialog);
+    const results = $(".ik-palette-results", dialog);
+    let last = 0;
+    let timer = 0;
+
+    function open() {
+      if (!dialog.open) dialog.showModal();
+      input.select();
+      input.focus();
+    }
+    async function search() {
+      const text = input.value.trim();
+      const number = ++last;
+      if (!text) {
+        results.replaceChildren();
+        return;
+      }
+      try {
+        const url = `${form.action}?${new URLSearchParams({ q: text, part: "results" })}`;
+        const response = await fetch(url, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
+        if (number !== last) return;
+        if (response.redirected) return window.location.reload();
+        setHtml(results, await response.text());
+      } catch (error) {
+        if (number === last) results.textContent = "The server did not respond. Try again.";
+      }
+    }
+    function move(step) {
+      const links = $$("a", results);
+      if (!links.length) return;
+      const at = links.findIndex((link) => link.classList.contains("ik-active"));
+      const next = links[(at + step + links.length) % links.length];
+      links.forEach((link) => link.classList.toggle("ik-active", link === next));
+      next.scrollIntoView({ block: "nearest" });
+    }
+    input.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(search, 200);
+    });
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        move(event.key === "ArrowDown" ? 1 : -1);
+      } else if (event.key === "Enter") {
+        const active = $("a.ik-active", results);
+        if (active) {
+          event.preventDefault();
+          active.click();
+        }
+      }
+    });
+    dialog.addEventListener("click", (event) => {
+      if (event.target === dialog) dialog.close();
+    });
+    $$("[data-open-search]").forEach((button) => button.addEventListener("click", open));
+    document.addEventListener("keydown", (event) => {
+      const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        open();
+      } else if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+        event.preventDefault();
+        open();
+      }
+    });
+  }
+
+  // --- The tree of the catalog ---------------------------------------------------------------------------------
+
+  // HTML of this server, which escapes every name; scripts in it do not run (Content-Security-Policy).
+  function setHtml(element, html) {
+    element.innerHTML = html;
+    setUpTimes(element);
+  }
+
+  const items = (tree) => $$("[role=treeitem]", tree).filter((item) => item.offsetParent !== null);
+
+  async function fetchPart(url) {
+    const response = await fetch(url, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
+    if (response.redirected) window.location.reload();
+    if (!response.ok) throw new Error(String(response.status));
+    return response.text();
+  }
+
+  async function expand(item, isOpen) {
+    const group = $(":scope > [role=group]", item);
+    if (!group || !item.hasAttribute("aria-expanded")) return;
+    item.setAttribute("aria-expanded", String(isOpen));
+    group.hidden = !isOpen;
+    if (!isOpen || !group.dataset.src) return;
+    const source = group.dataset.src;
+    delete group.dataset.src;
+    const slow = setTimeout(() => (group.textContent = "Loading …"), 300);
+    try {
+      const html = await fetchPart(source);
+      clearTimeout(slow);
+      setHtml(group, html);
+    } catch (error) {
+      clearTimeout(slow);
+      group.dataset.src = source;
+      item.setAttribute("aria-expanded", "false");
+      group.hidden = true;
+      showToast("This level could not be loaded. Try again.");
+    }
+  }
+
+  function focusItem(tree, item) {
+    if (!item) return;
+    $$("[role=treeitem][tabindex='0']", tree).forEach((other) => (other.tabIndex = -1));
+    item.tabIndex = 0;
+    item.focus();
+  }
+
+  function onTreeKey(tree, event) {
+    const item = event.target.closest("[role=treeitem]");
+    if (!item || event.ctrlKey || event.metaKey || event.altKey) return;
+    const visible = items(tree);
+    const at = visible.indexOf(item);
+    const isOpen = item.getAttribute("aria-expanded");
+    const parent = item.parentElement.closest("[role=treeitem]");
+    const actions = {
+      ArrowDown: () => focusItem(tree, visible[at + 1]),
+      ArrowUp: () => focusItem(tree, visible[at - 1]),
+      Home: () => focusItem(tree, visible[0]),
+      End: () => focusItem(tree, visible[visible.length - 1]),
+      ArrowRight: () => (isOpen === "false" ? expand(item, true) : isOpen === "true" && focusItem(tree, visible[at + 1])),
+      ArrowLeft: () => (isOpen === "true" ? expand(item, false) : focusItem(tree, parent)),
+      Enter: () => $("a", item).click(),
+    };
+    if (!actions[event.key]) return;
+    event.preventDefault();
+    actions[event.key]();
+  }
+
+  async function onTreeClick(event) {
+    const toggle = event.target.closest(".ik-tree-toggle");
+    if (toggle) {
+      const item = toggle.closest("[role=treeitem]");
+      expand(item, item.getAttribute("aria-expanded") !== "true");
+      return;
+    }
+    const more = event.target.closest(".ik-tree-more");
+    if (more) {
+      const place = more.closest("li");
+      more.disabled = true;
+      try {
+        const part = document.createElement("ul");
+        setHtml(part, await fetchPart(more.dataset.src));
+        place.replaceWith(...part.children);
+      } catch (error) {
+        more.disabled = false;
+        showToast("More could not be loaded. Try again.");
+      }
+    }
+  }
+
+  async function setUpTree() {
+    const box = $("[data-tree-src]");
+    if (!box) return;
+    box.addEventListener("click", onTreeClick);
+    box.addEventListener("keydown", (event) => onTreeKey(box, event));
+    try {
+      setHtml(box, await fetchPart(box.dataset.treeSrc));
+    } catch (error) {
+      return; // The path to the page, which the server rendered, stays.
+    }
+    const selected = $("[aria-selected=true]", box);
+    const first = selected || $("[role=treeitem]", box);
+    if (first) first.tabIndex = 0;
+    if (selected) selected.scrollIntoView({ block: "nearest" });
+  }
+
+  setUpTheme();
+  setUpMenus();
+  setUpTimes(document);
+  setUpPanels(document);
+  setUpSearch();
+  setUpTree();
+})();
