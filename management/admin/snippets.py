@@ -7,7 +7,7 @@ The settings are those of `docs/engines.md`. Code holds placeholders instead of 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from catalog.iceberg.display.sql_quoting import (
@@ -57,6 +57,11 @@ LOCAL_FILES: Final = "The files are in a folder of the server: the engine must s
 SPARK_SUBSTITUTION: Final = (
     "A name contains ${: run SET spark.sql.variable.substitute=false first, or Spark substitutes it"
 )
+_SPARK_SHELL_MARKS: Final = ("'", '"', ";", "--", "/*", "\\")
+SPARK_SHELL_LIMIT: Final = (
+    "A name contains a quote, semicolon, backslash or comment mark, at which spark-sql may split the query: "
+    "run it by spark.sql() in a program"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class SnippetTarget:
     is_path_style: bool = False
     oauth_uri: str | None = None
     oauth_scope: str = DEFAULT_SCOPE
-    view_dialects: tuple[str, ...] = field(default=())
+    view_dialects: tuple[str, ...] = ()
 
     @property
     def catalog_uri(self) -> str:
@@ -178,6 +183,8 @@ def write_spark_snippet(target: SnippetTarget) -> Snippet:
     notes = _dialect_notes(target, "spark", "Spark")
     if any("${" in name for name in (*target.levels, target.name)):
         notes.append(SPARK_SUBSTITUTION)
+    if any(mark in name for name in (*target.levels, target.name) for mark in _SPARK_SHELL_MARKS):
+        notes.append(SPARK_SHELL_LIMIT)
     parts = (CodePart("Start Spark", "shell", _join([command])), CodePart("Query", "sql", _join([query])))
     return Snippet("spark", "Spark", parts, (*notes, *_common_notes(target, CREDENTIAL)))
 
@@ -219,7 +226,7 @@ def write_duckdb_snippet(target: SnippetTarget) -> Snippet:
     """Return the statements for DuckDB's extension `iceberg`. A nested namespace is one schema with dots."""
     if target.is_view:
         return Snippet("duckdb", "DuckDB", (), ("DuckDB does not read views of an Iceberg catalog",))
-    if target.is_nested and target.has_dot_in_level:
+    if target.has_dot_in_level:
         reason = (
             "DuckDB separates the levels of a namespace by dots, so it cannot address a level with a dot in its name"
         )

@@ -24,6 +24,7 @@ from catalog.iceberg.display.sql_quoting import (
     quote_string,
 )
 from catalog.iceberg.display.stored_parts import find_current_schema, list_objects
+from catalog.iceberg.display.visible_text import show_invisible
 from catalog.iceberg.properties import RESERVED_PROPERTIES
 from catalog.iceberg.types import DEFAULT_FORMAT_VERSION, TableMetadata
 
@@ -143,7 +144,7 @@ def write_spark_statement(metadata: TableMetadata, names: Sequence[str]) -> Crea
         listed = ", ".join(map(join_backticks, identifiers))
         statements.append(f"ALTER TABLE {table} SET IDENTIFIER FIELDS {listed}")
     _note_defaults(schema, notes)
-    sentences = list(notes.sentences())
+    sentences = [*notes.sentences(), *_describe_invisible(schema, names)]
     if len(statements) > 1:
         sentences.append("ALTER TABLE needs Iceberg's SQL extensions in the session")
     if any("${" in part for part in _list_identifiers(schema, names)):
@@ -182,7 +183,7 @@ def write_trino_statement(metadata: TableMetadata, names: Sequence[str]) -> Crea
         options.append(f"sorted_by = ARRAY[{', '.join(ordering)}]")
     lines += ["WITH (", ",\n".join(f"{_INDENT}{option}" for option in options), ")"]
     _note_defaults(schema, notes)
-    sentences = list(notes.sentences())
+    sentences = [*notes.sentences(), *_describe_invisible(schema, names)]
     if any(name != name.lower() for name in _list_identifiers(schema, names)):
         sentences.append("Trino creates columns and tables with names in lower case")
     others = sorted(set(properties) - {"comment", "write.format.default"})
@@ -362,6 +363,11 @@ def _list_identifiers(schema: dict[str, Any], names: Sequence[str]) -> list[str]
     return [*names, *(field.name for field in walk_fields(schema))]
 
 
+def _describe_invisible(schema: dict[str, Any], names: Sequence[str]) -> list[str]:
+    found = [name for name in _list_identifiers(schema, names) if show_invisible(name) != name]
+    return [f"Names with invisible characters: {_enumerate(found)}"] if found else []
+
+
 def _select_properties(metadata: TableMetadata, notes: _Notes) -> dict[str, str]:
     """The properties that may be shown; the others are noted by name."""
     properties = metadata.get("properties")
@@ -377,5 +383,5 @@ def _select_properties(metadata: TableMetadata, notes: _Notes) -> dict[str, str]
 
 
 def _enumerate(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MAX_NAMED])
+    shown = ", ".join(map(show_invisible, names[:_MAX_NAMED]))
     return shown if len(names) <= _MAX_NAMED else f"{shown} and {len(names) - _MAX_NAMED} more"

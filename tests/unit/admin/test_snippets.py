@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from management.admin.code_quoting import escape_property, quote_python, write_python_tuple
 from management.admin.snippets import (
     LOCAL_FILES,
+    SPARK_SHELL_LIMIT,
     SPARK_SUBSTITUTION,
     STORAGE_BY_PROFILE_TYPE,
     UNTESTED,
@@ -227,7 +228,7 @@ def test_views() -> None:
 @pytest.mark.parametrize(
     ("levels", "trino", "duckdb", "flink"),
     [
-        (("a.b",), '"a.b"."t"', '"a.b"."t"', "`a.b`.`t`"),
+        (("a.b",), '"a.b"."t"', None, "`a.b`.`t`"),
         (("a", "b.c"), None, None, "`b.c`.`t`"),
         (("a.b", "c"), None, None, None),
         (("a", "b", "c"), '"a.b.c"."t"', '"a.b.c"."t"', "`c`.`t`"),
@@ -250,10 +251,17 @@ def test_dots_in_names_of_namespaces(
     assert repr(levels[0]).replace("'", '"') in write_pyiceberg_snippet(target).parts[0].code
 
 
-def test_a_namespace_with_a_dot_is_one_level_for_trino_and_duckdb() -> None:
+def test_a_namespace_with_a_dot_is_one_level_for_trino() -> None:
     target = replace(ORDERS, levels=("a.b",))
     assert "nested-namespace-enabled=false" in write_trino_snippet(target).parts[0].code
-    assert "NESTED" not in write_duckdb_snippet(target).parts[0].code
+
+
+@pytest.mark.parametrize("name", ["it's", 'a"b', "a;b", "a--b", "a/*b", "a\\"])
+def test_names_that_the_shell_of_spark_cannot_parse(name: str) -> None:
+    """Found with spark-sql 4.1.4: it ignores backticks when it separates statements."""
+    assert SPARK_SHELL_LIMIT in write_spark_snippet(replace(ORDERS, name=name)).notes
+    assert SPARK_SHELL_LIMIT in write_spark_snippet(replace(ORDERS, levels=(name,))).notes
+    assert SPARK_SHELL_LIMIT not in write_spark_snippet(replace(ORDERS, name="a-b`c d.e")).notes
 
 
 @pytest.mark.parametrize(

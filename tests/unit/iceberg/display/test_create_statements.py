@@ -203,6 +203,13 @@ def test_substitution_by_spark_is_noted() -> None:
     assert "${" not in write_spark_statement({**table(), "properties": {"a": "${env:HOME}"}}, NAMES).sql
 
 
+def test_invisible_characters_in_names_are_noted() -> None:
+    metadata = {**table(), "schemas": [schema(column(1, "a\u202eb"), **{"schema-id": 0})]}
+    note = r"Names with invisible characters: a\u202eb"
+    assert write_spark_statement(metadata, NAMES).notes == (note,)
+    assert note in write_trino_statement(metadata, NAMES).notes
+
+
 SPARK_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|[A-Za-z_]+|[0-9]+|[(),.:;<>=]|\s+")
 TRINO_TOKEN = re.compile(r"\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*'|[A-Za-z_]+|[0-9]+|[(),;=\[\]]|\.|\s+")
 
