@@ -96,10 +96,10 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 
 INSTALLED_APPS = [
-    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
-    "management.admin.apps.ConsoleConfig",
     "django.contrib.contenttypes",
     "django.contrib.auth",
+    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    "management.admin.apps.ConsoleConfig",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",

@@ -30,6 +30,7 @@ DATABASES = {
     "servers-postgres": "postgres",
     "spark": "postgres",
     "generated": "postgres",
+    "browser": "postgres",
     "parts": "postgres",
 }
 """The database of each run."""
@@ -121,7 +122,7 @@ def main(arguments: list[str]) -> int:
         for run in runs:
             show(run)
         statuses = [run.wait() for run in runs]
-    if {"spark", "generated", "parts"} & set(names):
+    if {"spark", "generated", "browser", "parts"} & set(names):
         print("\nReal parts:")
         for line in registry.report():
             print(f"  {line}")

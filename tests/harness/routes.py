@@ -15,10 +15,8 @@ OPEN = {
     "health-live": "as health",
     "health-ready": "as health",
     "oauth-tokens": "a client that wants a token shows its credential",
-    "home": "leads to the documents",
-    "console": "leads to the documents",
-    "console-home": "leads to the documents",
-    "console-page": "leads to the documents",
+    "home": "leads to the console",
+    "console": "leads to the console",
     "swagger-ui": "shows the documents",
     "swagger-ui-home": "shows the documents",
     "swagger-catalog": "shows the documents",
@@ -67,4 +65,6 @@ def routes(patterns: list[URLPattern | URLResolver] | None = None, prefix: str =
             yield Route(each.name or "", where, each.callback)
 
 
-ROUTES = list(routes())
+ROUTES = [each for each in routes() if not each.pattern.startswith("ui/")]
+CONSOLE_ROUTES = [each for each in routes() if each.pattern.startswith("ui/")]
+"""Sign-in, and the pages that only signed-in users may open: `tests/console` tests them."""

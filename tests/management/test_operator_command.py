@@ -75,7 +75,7 @@ def test_a_database_that_was_never_migrated_ends_in_one_line(manage: Manage, wor
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(f"CommandError: {manage.problem}")
-    assert line.endswith("migrations, first contenttypes.0001_initial. Run: manage.py migrate")
+    assert line.endswith("migrations, first tenancy.0001_initial. Run: manage.py migrate")
 
 
 @pytest.mark.both_databases

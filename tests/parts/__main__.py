@@ -14,6 +14,7 @@ from itertools import chain
 
 from tests.parts import (
     azurite,
+    chromium,
     fake_gcs,
     flink,
     iceberg_js,
@@ -36,7 +37,7 @@ Lanes = tuple[tuple[Callable[[], object], ...], ...]
 
 LANES: Lanes = (
     (rck.install_jars, keycloak.install, kafka_connect.JARS.install),
-    (azurite.PACKAGE.install, iceberg_js.PACKAGE.install, seaweedfs.install, sail.install),
+    (azurite.PACKAGE.install, iceberg_js.PACKAGE.install, chromium.AXE.install, seaweedfs.install, sail.install),
     (fake_gcs.PROGRAM.install, opa.PROGRAM.install, openfga.PROGRAM.install, minio.PROGRAM.install),
 )
 """At once, as one loads while another builds; but Maven's, npm's and Go's caches are each for one at a time."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from tasks.spark import java
 from tests.parts import (
     azurite,
+    chromium,
     fake_gcs,
     faketime,
     flink,
@@ -125,6 +126,15 @@ def _find_azurite() -> Found | Missing:
     return Found("Azurite", azurite.PACKAGE.version, f"run by {words[0]}")
 
 
+def _find_chromium() -> Found | Missing:
+    program, axe = chromium.find_program(), chromium.find_axe()
+    if program is None:
+        return Missing("Chromium", "it is not on this machine", "Debian, Ubuntu: apt install chromium")
+    if axe is None:
+        return Missing("axe-core", "it is not in .parts/", "make parts")
+    return Found("Chromium", chromium.version(program), f"{program}, with axe-core {chromium.AXE.version}")
+
+
 def _find_sail() -> Found | Missing:
     python = sail.find_python()
     if python is None:
@@ -199,6 +209,7 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "minio": lambda: _find_go_program("MinIO", minio.PROGRAM),
     "seaweedfs": _find_seaweedfs,
     "azurite": _find_azurite,
+    "chromium": _find_chromium,
     "fake_gcs": lambda: _find_go_program("fake-gcs-server", fake_gcs.PROGRAM),
     "openfga": lambda: _find_go_program("OpenFGA", openfga.PROGRAM),
     "opa": lambda: _find_go_program("Open Policy Agent", opa.PROGRAM),

@@ -235,7 +235,7 @@
   }
 
   async function expand(item, isOpen) {
-    const group = $(":scope > [role=group]", item);
+    const group = document.getElementById(item.getAttribute("aria-owns") || "");
     if (!group || !item.hasAttribute("aria-expanded")) return;
     item.setAttribute("aria-expanded", String(isOpen));
     group.hidden = !isOpen;
@@ -269,7 +269,8 @@
     const visible = items(tree);
     const at = visible.indexOf(item);
     const isOpen = item.getAttribute("aria-expanded");
-    const parent = item.parentElement.closest("[role=treeitem]");
+    const group = item.closest("[role=group]");
+    const parent = group && $(`[aria-owns="${CSS.escape(group.id)}"]`, tree);
     const actions = {
       ArrowDown: () => focusItem(tree, visible[at + 1]),
       ArrowUp: () => focusItem(tree, visible[at - 1]),
@@ -277,7 +278,7 @@
       End: () => focusItem(tree, visible[visible.length - 1]),
       ArrowRight: () => (isOpen === "false" ? expand(item, true) : isOpen === "true" && focusItem(tree, visible[at + 1])),
       ArrowLeft: () => (isOpen === "true" ? expand(item, false) : focusItem(tree, parent)),
-      Enter: () => $("a", item).click(),
+      Enter: () => item.click(),
     };
     if (!actions[event.key]) return;
     event.preventDefault();
@@ -287,7 +288,7 @@
   async function onTreeClick(event) {
     const toggle = event.target.closest(".ik-tree-toggle");
     if (toggle) {
-      const item = toggle.closest("[role=treeitem]");
+      const item = $("[role=treeitem]", toggle.parentElement);
       expand(item, item.getAttribute("aria-expanded") !== "true");
       return;
     }

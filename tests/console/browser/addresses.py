@@ -1,0 +1,33 @@
+"""The addresses of all pages of the console, filled with the objects of `ConsoleServer`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TABS = {
+    "warehouse/{warehouse}": ("", "storage/", "rules/"),
+    "warehouse/{warehouse}/namespace/{sales}": ("", "properties/"),
+    "warehouse/{warehouse}/table/{table}": (
+        "", "schema/", "snapshots/", "usage/", "properties/", "metadata/",
+    ),
+    "warehouse/{warehouse}/table/{hostile table}": ("", "schema/"),
+    "warehouse/{warehouse}/view/{view}": ("", "schema/", "versions/", "properties/", "metadata/"),
+    "warehouse/{warehouse}/generic-table/{generic table}": ("", "properties/"),
+}  # fmt: skip
+OTHERS = (
+    "",
+    "project/{project}/",
+    "catalog/",
+    "deleted/",
+    "task/",
+    "audit/",
+    "warehouse/",
+    "search/?q=lines",
+    "warehouse/{warehouse}/task/{task}/",
+    "warehouse/{warehouse}/namespace/{orders}/",
+)
+
+
+def all_addresses(ids: Mapping[str, str]) -> list[str]:
+    paths = [*OTHERS, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
+    return [f"/ui/{path.format_map(ids)}" for path in paths]

@@ -1,0 +1,106 @@
+"""How people use the console: by mouse and keyboard, with and without its script."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.console.browser.console_server import HOSTILE_NAME, ConsoleServer, User
+from tests.console.browser.test_pages import Visit
+
+
+def test_a_one_time_address_signs_in_once(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit()
+    address = console.one_time_address(User.INSTANCE_ADMIN)
+    visitor.page.goto(address)
+    visitor.page.get_by_role("button", name="Sign in").click()
+    expect(visitor.page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    visitor.page.get_by_text(User.INSTANCE_ADMIN.value).click()
+    visitor.page.get_by_role("button", name="Sign out").click()
+    assert visitor.open(address.removeprefix(console.base_url)) == 403
+    expect(visitor.page.get_by_role("button", name="Sign in")).to_have_count(0)
+
+
+def test_a_deep_link_leads_to_its_page_after_the_sign_in(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit()
+    visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['table']}/schema/")
+    assert "/ui/sign-in/" in visitor.page.url
+    visitor.page.get_by_text("access token", exact=False).first.click()
+    visitor.page.get_by_label(re.compile("token", re.IGNORECASE)).fill(console.token(User.INSTANCE_ADMIN))
+    visitor.page.get_by_role("button", name=re.compile("token", re.IGNORECASE)).click()
+    expect(visitor.page.get_by_role("heading", name="lines", level=1)).to_be_visible()
+    assert visitor.page.url.endswith("/schema/")
+
+
+def test_the_tree_by_keyboard(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open("/ui/catalog/")
+    page = visitor.page
+    page.get_by_role("treeitem", name="lake").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("treeitem", name="sales")).to_be_visible()
+    page.get_by_role("treeitem", name="sales").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("treeitem", name="orders")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("treeitem", name="lines")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="lines", level=1)).to_be_visible()
+    expect(page.get_by_role("treeitem", name="lines")).to_have_attribute("aria-selected", "true")
+
+
+def test_search_by_keyboard(visit: Visit) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open("/ui/")
+    page = visitor.page
+    page.keyboard.press("Control+k")
+    page.keyboard.type("lines")
+    expect(page.locator(".ik-palette-results a").first).to_contain_text("lines")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="lines", level=1)).to_be_visible()
+
+
+def test_search_finds_only_what_the_user_may_see(visit: Visit) -> None:
+    visitor = visit(User.WITHOUT_GRANTS)
+    visitor.open("/ui/search/?q=lines")
+    expect(visitor.page.get_by_text("Nothing that you may see")).to_be_visible()
+    assert "sales" not in visitor.page.content()
+
+
+def test_hostile_names_are_text(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['hostile table']}/")
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_text(HOSTILE_NAME)
+    assert visitor.page.locator("img[src=x]").count() == 0
+
+
+def test_the_skip_link_is_the_first_stop(visit: Visit) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open("/ui/")
+    visitor.page.keyboard.press("Tab")
+    expect(visitor.page.get_by_text("Skip to content")).to_be_focused()
+    visitor.page.keyboard.press("Enter")
+    expect(visitor.page.locator("#ik-main")).to_be_focused()
+
+
+def test_the_theme_is_kept(visit: Visit) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open("/ui/")
+    visitor.page.get_by_text(User.INSTANCE_ADMIN.value).click()
+    visitor.page.get_by_role("button", name="Dark").click()
+    visitor.open("/ui/catalog/")
+    expect(visitor.page.locator("html")).to_have_class("dark")
+
+
+def test_snapshots_are_compared(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['table']}/snapshots/")
+    for box in visitor.page.get_by_role("checkbox").all()[:2]:
+        box.check()
+    visitor.page.get_by_role("button", name="Compare 2 snapshots").click()
+    expect(visitor.page.get_by_role("heading", name="Comparison")).to_be_visible()
+    expect(visitor.page.get_by_role("row", name="Rows 3 6")).to_be_visible()
