@@ -1,9 +1,10 @@
 """Keycloak for one test run: the published release, prepared for a quick start; its data is deleted at the end.
 
 `keycloak_realm.json` is its realm: users `alice`, `bob`, `ana` and `ben` (client `people`, by password), service
-accounts `spark` and `brief` (whose tokens are valid for seconds), and `elsewhere`, a client whose tokens have another
-audience. Passwords and secrets are `NAME-password` and `NAME-secret`. The scope `catalog` adds the audience
-`icekeeper`, the realm's roles as the claim `roles` and the groups as `groups`.
+accounts `spark` and `brief` (whose tokens are valid for seconds), `console`, a client for the authorization code flow
+with PKCE, and `elsewhere`, a client whose tokens have another audience. Passwords and secrets are `NAME-password` and
+`NAME-secret`. The scope `catalog` adds the audience `icekeeper`, the realm's roles as the claim `roles` and the groups
+as `groups`.
 """
 
 from __future__ import annotations
