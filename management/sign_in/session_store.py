@@ -6,16 +6,20 @@ timeout, the lifetime, the user and the access token. A save writes the data onl
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase, UpdateError
+from django.db import DatabaseError
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.transactions import write_transaction
 from management.models import ConsoleSession
+
+logger = logging.getLogger("icekeeper.console")
 
 SIGN_IN_SECONDS: Final = 600.0
 """Lifetime of a session without a user, which is long enough to sign in at an identity provider."""
@@ -99,10 +103,15 @@ class SessionStore(SessionBase):
         self.row = None
 
     def touch(self, at: datetime) -> None:
-        """Write the time of this request, at most once in `SEEN_SECONDS`."""
+        """Write the time of this request, at most once in `SEEN_SECONDS`. A page must not fail for it: it raises no
+        errors of the database."""
         before = at - timedelta(seconds=SEEN_SECONDS)
-        if self.row is not None and self.row.last_seen_at <= before:
+        if self.row is None or self.row.last_seen_at > before:
+            return
+        try:
             ConsoleSession.objects.filter(pk=self.row.pk, last_seen_at__lte=before).update(last_seen_at=at)
+        except DatabaseError as error:
+            logger.info("the time of a request was not written to its session: %s", error)
 
     @classmethod
     def clear_expired(cls) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.db.checks import (
@@ -143,10 +143,10 @@ def _describe_console(conf: Any) -> list[str]:
     line = f"  console               {base}/ui/"
     if connection.vendor != "sqlite" or authenticators() or maintenance.is_read_only():
         return [line]
-    create_local_user(actor=INTERNAL, user_id=LOCAL_ADMINISTRATOR)
     try:
+        create_local_user(actor=INTERNAL, user_id=LOCAL_ADMINISTRATOR)
         address = create_sign_in_address(actor=INTERNAL, user_id=LOCAL_ADMINISTRATOR, base_url=base)
-    except CatalogError as error:  # an operator has blocked this user
+    except (CatalogError, DatabaseError) as error:  # an operator has blocked this user, or another process writes
         return [line, f"    no one-time address: {error}"]
     return [f"  console               {address}", f"    signs {LOCAL_ADMINISTRATOR} in once, within 15 minutes"]
 
