@@ -262,7 +262,7 @@ MIDDLEWARE = [
     "management.sign_in.middleware.follow_public_address",
     "management.sign_in.middleware.ConsoleSessionMiddleware",
     "management.sign_in.middleware.ActorMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
+    "management.sign_in.middleware.ConsoleCsrfMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
 ]
 
@@ -346,6 +346,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 }
 
 SILENCED_SYSTEM_CHECKS = [
+    "security.W003",  # CSRF: ConsoleCsrfMiddleware protects the console; elsewhere no cookie authenticates a user
     "security.W004",  # HSTS: a proxy in front of this server terminates TLS and sets the header
     "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has already sent its token unencrypted
     "security.W009",  # The signing key: a weak one is rejected when the settings are read (icekeeper.conf.values)

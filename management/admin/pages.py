@@ -9,8 +9,8 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from django.views.generic import View
 
@@ -18,6 +18,7 @@ from icekeeper.kernel.errors.responses import ErrorResponse, error_response
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.http.base_url import base_path
 from management.admin.navigation import Crumb, Text, shell_context
+from management.sign_in.paths import CONSOLE_PATH
 from tenancy.actor import Actor
 
 
@@ -91,7 +92,8 @@ def unknown_page(request: HttpRequest, **_kwargs: Any) -> HttpResponse:
     return error_page(request, NotFound("No such page"))
 
 
+@csrf_exempt  # it changes nothing, whatever the method
 @require_safe
 def redirect_to_console(request: HttpRequest) -> HttpResponse:
     """Serve the root of the server, and the address of the console without its slash."""
-    return HttpResponseRedirect(f"{base_path(request.META, settings.ICEKEEPER)}{reverse('admin:index')}")
+    return HttpResponseRedirect(f"{base_path(request.META, settings.ICEKEEPER)}{CONSOLE_PATH}/")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -18,6 +19,7 @@ from catalog.selectors.browse import LocatedTabular, locate_tabular_for
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
+from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.catalog import tree_context
 from management.admin.json_view import json_lines
@@ -26,9 +28,11 @@ from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
 from management.admin.schema_tab import schema_context
 from management.admin.snapshots_tab import snapshots_context
+from management.admin.snippets import STORAGE_BY_PROFILE_TYPE, Snippet, SnippetTarget, list_snippets
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.usage_tab import usage_context
 from management.templatetags.console import byte_size
+from tenancy.authn.providers import authenticators
 
 FIRST_COLUMNS: Final = 7
 MAX_COLUMNS: Final = 2_000
@@ -89,6 +93,27 @@ class MetadataPage(TabularPage):
         version = Version(self.loaded.id, self.loaded.metadata_location)
         self.metadata = metadata_of(version, self.loaded.document)
         return {"format_version": self.metadata.get("format-version")}
+
+    def snippets(self, view_dialects: tuple[str, ...] = ()) -> tuple[Snippet, ...]:
+        """Return the code with which engines read the tabular, at the address where the browser sees the server."""
+        warehouse = self.located.tabular.namespace.warehouse
+        profile = warehouse.storage_profile
+        default_project = settings.ICEKEEPER.default_project_id if settings.ICEKEEPER.enable_default_project else None
+        target = SnippetTarget(
+            base_url=base_url(self.request.META, settings.ICEKEEPER),
+            warehouse=warehouse.name,
+            levels=self.located.identifier.levels,
+            name=self.located.identifier.name,
+            project_id=None if warehouse.project_id == default_project else warehouse.project_id,
+            is_view=self.kind is Tabular.Kind.VIEW,
+            has_authentication=bool(authenticators()),
+            storage=STORAGE_BY_PROFILE_TYPE[profile["type"]],
+            region=profile.get("region"),
+            endpoint=profile.get("endpoint"),
+            is_path_style=bool(profile.get("path-style-access")),
+            view_dialects=view_dialects,
+        )
+        return list_snippets(target)
 
     def properties_tab(self) -> dict[str, Any]:
         return {"properties": sorted((self.metadata.get("properties") or {}).items())}
@@ -166,9 +191,6 @@ class TablePage(MetadataPage):
     def usage_tab(self) -> dict[str, Any]:
         return usage_context(self.located.tabular.pk)
 
-    def snippets(self) -> list[Any]:
-        return []
-
 
 class ViewPage(MetadataPage):
     """An Iceberg view."""
@@ -188,6 +210,7 @@ class ViewPage(MetadataPage):
         version = self._current_version()
         return {
             "representations": sql_of(version),
+            "snippets": self.snippets(tuple(each["dialect"].lower() for each in sql_of(version))),
             "version": version,
             "created": moment_of(version.get("timestamp-ms")),
             "versions": len(self.metadata.get("versions") or []),

@@ -14,8 +14,9 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.exceptions import SessionInterrupted
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import set_script_prefix
 from django.utils.translation import gettext as _
 
@@ -70,6 +71,21 @@ class ConsoleSessionMiddleware(SessionMiddleware):
             interrupted = HttpResponseRedirect(sign_in_url())
             interrupted.delete_cookie(settings.SESSION_COOKIE_NAME)
             return interrupted
+
+
+class ConsoleCsrfMiddleware(CsrfViewMiddleware):
+    """Django's own, for the console only: nowhere else a cookie authenticates anybody."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if is_console_path(request):
+            super().process_request(request)
+
+    def process_view(
+        self, request: HttpRequest, callback: Any, callback_args: Any, callback_kwargs: Any
+    ) -> HttpResponseForbidden | None:
+        if not is_console_path(request):
+            return None
+        return super().process_view(request, callback, callback_args, callback_kwargs)
 
 
 class ActorMiddleware(AuthenticationMiddleware):

@@ -135,6 +135,12 @@ def test_each_changing_command_records_its_changes(
     request.getfixturevalue("access_tokens")  # from here on the APIs require authentication
     walk.run("create_token", "--user", "local~bob", "--create-user")
     walk.run("create_token", "--user", "local~stranger", fails=True)
+    walk.run("sign_in_address", "--user", "local~bob")
+    walk.run("sign_in_address", "--user", "local~stranger", fails=True)
+    monkeypatch.setattr("sys.stdin", StringIO("a long passphrase 41\n"))
+    walk.run("set_password", "local~bob", "--stdin")
+    monkeypatch.setattr("sys.stdin", StringIO("short\n"))
+    walk.run("set_password", "local~bob", "--stdin", fails=True)
     walk.run("block_user", "local~bob")
     walk.run("unblock_user", "local~bob")
     walk.run("block_user", "local~stranger", fails=True)

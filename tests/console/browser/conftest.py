@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,10 @@ def chromium_browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+FAILED: dict[str, bool] = {}
+"""Whether a test has failed so far, by its id."""
 
 
 class Visitor:
@@ -74,7 +78,9 @@ class Visitor:
 
 
 @pytest.fixture
-def visit(chromium_browser: Browser, console: ConsoleServer, request: pytest.FixtureRequest) -> Iterator[type]:
+def visit(
+    chromium_browser: Browser, console: ConsoleServer, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Visitor]]:
     """Return a function that opens a browser: `visit(user, dark=True, phone=True)`; without a user it is signed out."""
     contexts: list[BrowserContext] = []
     visitors: list[Visitor] = []
@@ -90,8 +96,8 @@ def visit(chromium_browser: Browser, console: ConsoleServer, request: pytest.Fix
         visitors.append(Visitor(context, console))
         return visitors[-1]
 
-    yield open_browser  # type: ignore[misc]
-    failed = getattr(request.node, "has_failed", False)
+    yield open_browser
+    failed = FAILED.get(request.node.nodeid, False)
     for number, visitor in enumerate(visitors):
         if failed:
             FAILURES.mkdir(parents=True, exist_ok=True)
@@ -105,7 +111,7 @@ def visit(chromium_browser: Browser, console: ConsoleServer, request: pytest.Fix
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[object]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    item.has_failed = getattr(item, "has_failed", False) or report.failed  # type: ignore[attr-defined]
+    FAILED[item.nodeid] = FAILED.get(item.nodeid, False) or report.failed
     return report

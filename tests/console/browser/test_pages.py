@@ -47,7 +47,9 @@ def test_every_page_of_an_administrator(visit: Visit, console: ConsoleServer, *,
 def test_every_page_of_other_users(visit: Visit, console: ConsoleServer, user: User) -> None:
     """Pages that a user may not see are the same 404 as pages of nothing, or say which permission is missing."""
     visitor = visit(user)
-    statuses = {each: visitor.context.request.get(console.base_url + each).status for each in all_addresses(console.ids)}
+    statuses = {
+        each: visitor.context.request.get(console.base_url + each).status for each in all_addresses(console.ids)
+    }
     assert set(statuses.values()) <= {200, 403, 404}
     if user is User.WITHOUT_GRANTS:
         assert [address for address, status in statuses.items() if status == 200] == [
