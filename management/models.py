@@ -49,14 +49,14 @@ class ConsoleSessionQuerySet(models.QuerySet["ConsoleSession"]):
         """Return the sessions that are still valid at a time, with user and access token in the same statement.
 
         The user exists and is not blocked, and the access token of the sign-in, if any, was neither revoked nor
-        expired. A session without a user is a sign-in that is not complete.
+        expired.
         """
         idle_since = at - timedelta(seconds=settings.ICEKEEPER.console.session_idle_timeout)
-        has_user = Q(user__deleted_at=None, user__is_active=True)
         has_token = Q(access_token__revoked_at=None, access_token__expires_at__gt=at)
         return self.filter(
-            Q(user=None) | has_user,
             Q(access_token=None) | has_token,
+            user__deleted_at=None,
+            user__is_active=True,
             expire_date__gt=at,
             last_seen_at__gt=idle_since,
         ).select_related("user", "access_token")
@@ -67,10 +67,7 @@ class ConsoleSessionQuerySet(models.QuerySet["ConsoleSession"]):
 
 
 class ConsoleSession(AbstractBaseSession):
-    """A session of the console. Its key is in a cookie of the browser; here is only the hash of the key.
-
-    Without a user it belongs to a sign-in that is not complete, which expires after minutes.
-    """
+    """A session of the console. Its key is in a cookie of the browser; here is only the hash of the key."""
 
     class Method(models.TextChoices):
         """How the user signed in."""
@@ -83,11 +80,11 @@ class ConsoleSession(AbstractBaseSession):
     id = models.UUIDField(primary_key=True, default=new_id, help_text="Id of the session in lists and audit records.")
     session_key = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the session key, in hex.")
     expire_date = models.DateTimeField(help_text="When the session expires in any case.")
-    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, null=True, related_name="+")
+    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, related_name="+")
     access_token = models.ForeignKey(
         "tenancy.AccessToken", on_delete=models.CASCADE, null=True, related_name="+", help_text="Token of the sign-in."
     )
-    method = models.CharField(max_length=16, choices=Method.choices, blank=True)
+    method = models.CharField(max_length=16, choices=Method.choices)
     created_at = models.DateTimeField(help_text="When the user signed in.")
     last_seen_at = models.DateTimeField(help_text="Last request; written at most once a minute.")
     address = models.CharField(max_length=64, blank=True, help_text="Address of the browser at sign-in.")
@@ -100,7 +97,7 @@ class ConsoleSession(AbstractBaseSession):
         indexes = [models.Index(fields=["expire_date"], name="console_session_by_expiry")]
 
     def __str__(self) -> str:
-        return f"{self.method or 'incomplete'} {self.user_id or ''}".strip()
+        return f"{self.method} of {self.user_id}"
 
 
 class SignInAddress(models.Model):

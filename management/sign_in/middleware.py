@@ -102,7 +102,7 @@ class ActorMiddleware(AuthenticationMiddleware):
             request.actor = ANONYMOUS  # type: ignore[attr-defined]
             return
         row = session_of(request).row
-        request.user, request.console_session = row.user, row  # type: ignore[attr-defined, union-attr, assignment]
+        request.user, request.console_session = row.user, row  # type: ignore[attr-defined, union-attr]
         set_actor(request, actor)
 
     def process_view(

@@ -36,8 +36,11 @@ logger = logging.getLogger("icekeeper.authn")
 STATES: Final = "oidc_states"
 """Name of the library's pending sign-ins in the data of a session, by state."""
 
-MAX_STATES: Final = 10
-"""Pending sign-ins of one browser; the oldest is dropped. Each is up to 3 KB."""
+MAX_STATES: Final = 3
+"""Pending sign-ins of one browser; the oldest is dropped. They must fit into a cookie."""
+
+MAX_NEXT_LENGTH: Final = 512
+"""Maximum length of the destination of a sign-in; for longer ones it is the overview."""
 
 
 class UnknownSignIn(Unauthorized):
@@ -93,7 +96,7 @@ class BeginView(_OneProvider, OIDCAuthenticationRequestView):  # type: ignore[mi
         response: HttpResponse = super().get(request)
         del request.session["oidc_login_next"]
         begun = next(reversed(request.session[STATES].values()))
-        begun["provider"], begun["next"] = provider_id, safe_next(request.GET.get("next"))
+        begun["provider"], begun["next"] = provider_id, safe_next(request.GET.get("next"), max_length=MAX_NEXT_LENGTH)
         request.session.modified = True
         response["Cache-Control"] = "private, no-store"
         return response

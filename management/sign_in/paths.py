@@ -28,10 +28,10 @@ def console_home() -> str:
     return f"{get_script_prefix().rstrip('/')}{CONSOLE_PATH}/"
 
 
-def safe_next(target: str | None) -> str:
+def safe_next(target: str | None, *, max_length: int = MAX_NEXT_LENGTH) -> str:
     """Return `target` if it is a path of the console with the public prefix, else the path of the overview."""
     home = console_home()
-    if not target or len(target) > MAX_NEXT_LENGTH or not target.startswith(home):
+    if not target or len(target) > max_length or not target.startswith(home):
         return home
     path = target.partition("?")[0]
     if not url_has_allowed_host_and_scheme(target, allowed_hosts=None):

@@ -2,6 +2,8 @@
 
 A reader of the database can therefore not take over a session. A load is one statement, which also checks the idle
 timeout, the lifetime, the user and the access token. A save writes the data only; `start` creates the row.
+
+Until a user has signed in, the data are in the cookie itself, signed: clients without a user write no rows.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase, UpdateError
+from django.core import signing
 from django.db import DatabaseError
 
 from icekeeper.kernel.clock import now
@@ -21,8 +24,13 @@ from management.models import ConsoleSession
 
 logger = logging.getLogger("icekeeper.console")
 
-SIGN_IN_SECONDS: Final = 600.0
-"""Lifetime of a session without a user, which is long enough to sign in at an identity provider."""
+PENDING: Final = "pending."
+"""Begin of the key of a session without a user; the signed data follow."""
+
+PENDING_SECONDS: Final = 600
+"""Lifetime of such a session, which is long enough to sign in at an identity provider."""
+
+_SALT: Final = "icekeeper.console.pending"
 
 SEEN_SECONDS: Final = 60.0
 """The time of the last request is written at most that often."""
@@ -39,12 +47,25 @@ class SessionStore(SessionBase):
     row: ConsoleSession | None = None
 
     def load(self) -> dict[str, Any]:
-        found = ConsoleSession.objects.live(now()).filter(session_key=session_digest(self.session_key or "")).first()
+        key = self.session_key or ""
+        if key.startswith(PENDING):
+            return self._load_pending(key.removeprefix(PENDING))
+        found = ConsoleSession.objects.live(now()).filter(session_key=session_digest(key)).first()
         if found is None:
             self._session_key = None
             return {}
         self.row = found
         data: dict[str, Any] = self.decode(found.session_data)
+        return data
+
+    def _load_pending(self, text: str) -> dict[str, Any]:
+        try:
+            data = signing.loads(text, salt=_SALT, serializer=self.serializer, max_age=PENDING_SECONDS)
+        except signing.BadSignature:
+            data = None
+        if not isinstance(data, dict):
+            self._session_key = None
+            return {}
         return data
 
     def find_row(self) -> ConsoleSession | None:
@@ -57,18 +78,21 @@ class SessionStore(SessionBase):
         return ConsoleSession.objects.filter(session_key=session_digest(session_key)).exists()
 
     def create(self) -> None:
-        """Create a session without a user, for a sign-in that begins."""
-        self._create(self._get_session(no_load=True), SIGN_IN_SECONDS, {})  # type: ignore[attr-defined]
+        """Begin a session without a user."""
+        self._session_key = PENDING + signing.dumps(
+            self._get_session(no_load=True),  # type: ignore[attr-defined]
+            salt=_SALT,
+            serializer=self.serializer,
+            compress=True,
+        )
+        self.modified = True
 
     def start(self, data: dict[str, Any], **columns: Any) -> None:
         """Delete the current session and create one with a new key for a user; `columns` are those of the row."""
         self.flush()
-        self._create(data, settings.ICEKEEPER.console.session_lifetime, columns)
-
-    def _create(self, data: dict[str, Any], lifetime: float, columns: dict[str, Any]) -> None:
         self._session_key = self._get_new_session_key()  # type: ignore[attr-defined]
         self._session_cache = data
-        at = now()
+        at, lifetime = now(), settings.ICEKEEPER.console.session_lifetime
         with write_transaction():
             self.row = ConsoleSession.objects.create(
                 session_key=session_digest(self._session_key or ""),
@@ -82,22 +106,18 @@ class SessionStore(SessionBase):
 
     def save(self, must_create: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's own signature
         """Write the data. Raises `UpdateError` if the session was deleted meanwhile: it must not be created again."""
-        if self.session_key is None or must_create:
+        data = self._get_session(no_load=must_create)  # type: ignore[attr-defined]
+        if self.row is None:
             self.create()
             return
-        text = self.encode(self._get_session(no_load=False))  # type: ignore[attr-defined]
-        if self.session_key is None:  # it ended before this load
-            raise UpdateError
-        if self.row is not None and self.row.session_data == text:
-            return
+        text = self.encode(data)
         with write_transaction():
-            rows = ConsoleSession.objects.filter(session_key=session_digest(self.session_key))
-            if not rows.update(session_data=text):
+            if not ConsoleSession.objects.filter(pk=self.row.pk).update(session_data=text):
                 raise UpdateError
 
     def delete(self, session_key: str | None = None) -> None:
         key = session_key or self.session_key
-        if key is not None:
+        if key is not None and not key.startswith(PENDING):
             with write_transaction():
                 ConsoleSession.objects.filter(session_key=session_digest(key)).delete()
         self.row = None
@@ -115,5 +135,5 @@ class SessionStore(SessionBase):
 
     @classmethod
     def clear_expired(cls) -> None:
-        """Django's command `clearsessions` calls this; the periodic job `ended-sessions` does the same."""
+        """As the periodic job `ended-sessions`."""
         ConsoleSession.objects.ended_before(now()).delete()

@@ -95,7 +95,7 @@ def find_actor(request: HttpRequest) -> Actor | None:
     """Return the actor of the session of `request`; None without a valid one. At most two statements."""
     store = session_of(request)
     row = store.find_row()
-    if row is None or row.user_id is None:
+    if row is None:
         return None
     known = store.get(_IDENTITY)
     identity = None if known is None else _from_json(known)
@@ -183,9 +183,9 @@ def end_session(*, actor: Actor, session_id: UUID) -> None:
 
     Raises `SessionNotFound` (404), also for a session of another user without the permission to block users.
     """
-    row = ConsoleSession.objects.exclude(user=None).filter(pk=session_id).first()
+    row = ConsoleSession.objects.filter(pk=session_id).first()
     not_found = SessionNotFound(f"Session does not exist: {session_id}")
-    if row is None or row.user_id is None:
+    if row is None:
         raise not_found
     try:
         _owner(actor, row.user_id)

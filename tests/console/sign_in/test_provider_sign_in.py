@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.core import signing
 
 from management.models import ConsoleSession
 from management.sign_in.session_store import session_digest
@@ -20,7 +21,7 @@ CALLBACK = "/ui/callback"
 
 
 def session() -> ConsoleSession:
-    return ConsoleSession.objects.exclude(user=None).get()
+    return ConsoleSession.objects.get()
 
 
 def is_signed_in(browser: Browser) -> bool:
@@ -64,12 +65,15 @@ def test_the_identity_is_that_of_the_apis(
 def test_a_new_key_after_sign_in(browser: Browser, guarded: CodeProvider) -> None:
     began = browser.get("/ui/sign-in/with/oidc/")
     before = browser.cookies["icekeeper_session"]
-    browser.get(f"{CALLBACK}?{guarded.authorize(began.location)}")
+    assert ConsoleSession.objects.count() == 0, "the data are in the cookie until a user has signed in"
+    query = guarded.authorize(began.location)
+    browser.get(f"{CALLBACK}?{query}")
     assert browser.cookies["icekeeper_session"] != before
     attacker = Browser()
     attacker.cookies["icekeeper_session"] = before
     assert not is_signed_in(attacker)
-    assert ConsoleSession.objects.count() == 1, "the session before the sign-in is deleted"
+    assert attacker.get(f"{CALLBACK}?{query}").status == 403, "the provider accepts no code twice"
+    assert ConsoleSession.objects.count() == 1
 
 
 def test_a_code_counts_once(browser: Browser, guarded: CodeProvider) -> None:
@@ -150,7 +154,9 @@ def test_the_provider_is_down(browser: Browser, guarded: CodeProvider) -> None:
     query = guarded.authorize(began.location)
     for status in (500, 502):
         guarded.token_status = status
-        assert browser.get(f"{CALLBACK}?{query}").status == (503 if status == 500 else 400)
+        assert browser.get(f"{CALLBACK}?{query}").status == 503
+    guarded.token_status = 200
+    assert browser.get(f"{CALLBACK}?{query}").status == 302, "the page can be loaded again"
     guarded.token_status = 400
     began = browser.get("/ui/sign-in/with/oidc/")
     assert browser.get(f"{CALLBACK}?{guarded.authorize(began.location)}").status == 403
@@ -231,11 +237,29 @@ def test_sign_out_at_the_provider(browser: Browser, guarded: CodeProvider) -> No
 
 
 def test_pending_sign_ins_of_a_browser_are_limited(browser: Browser, guarded: CodeProvider) -> None:
-    first = browser.get("/ui/sign-in/with/oidc/").location
-    later = [browser.get("/ui/sign-in/with/oidc/").location for _ in range(10)]
-    assert ConsoleSession.objects.count() == 1
+    target = "?next=" + "/ui/".ljust(500, "x")
+    first = browser.get(f"/ui/sign-in/with/oidc/{target}").location
+    later = [browser.get(f"/ui/sign-in/with/oidc/{target}").location for _ in range(3)]
+    assert len(browser.cookies["icekeeper_session"]) < 4000
     assert browser.get(f"{CALLBACK}?{guarded.authorize(first)}").status == 400
     assert browser.get(f"{CALLBACK}?{guarded.authorize(later[0])}").status == 302
+
+
+def test_a_pending_sign_in_expires(browser: Browser, guarded: CodeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = guarded.authorize(browser.get("/ui/sign-in/with/oidc/").location)
+    monkeypatch.setattr("management.sign_in.session_store.PENDING_SECONDS", -1)
+    assert browser.get(f"{CALLBACK}?{query}").status == 400
+    assert guarded.received == []
+
+
+def test_forged_pending_sign_ins(browser: Browser, guarded: CodeProvider) -> None:
+    query = guarded.authorize(browser.get("/ui/sign-in/with/oidc/").location)
+    genuine = browser.cookies["icekeeper_session"]
+    signed = signing.dumps({"oidc_states": {}}, salt="another")
+    for forged in (genuine[:-1], genuine + "x", "pending.", "pending.x", f"pending.{signed}", genuine.upper()):
+        browser.cookies["icekeeper_session"] = forged
+        assert browser.get(f"{CALLBACK}?{query}").status == 400
+    assert guarded.received == []
 
 
 @pytest.mark.parametrize("target", ["/ui/table/1/", "/ui/?project=a%2Fb#x", "/ui/a%2Fb/?q=%2F%2Fevil"])

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.contrib.sessions.backends.base import UpdateError
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden
@@ -167,12 +168,28 @@ def test_neither_rows_nor_logs_have_a_secret(
     assert found == []
 
 
-def test_a_deleted_session_is_not_saved_again(browser: Browser, guarded: CodeProvider) -> None:
-    browser.get("/ui/sign-in/with/oidc/")
-    key = browser.cookies["icekeeper_session"]
+def test_a_session_that_is_deleted_during_a_request(
+    browser: Browser, guarded: CodeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in_at(browser, guarded)
+
+    def ended(_store: SessionStore, **_: object) -> None:
+        raise UpdateError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "save", ended)
+        assert browser.get("/ui/sign-in/with/oidc/").location == "/ui/sign-in/"
+    assert "icekeeper_session" not in browser.cookies
+
+
+def test_a_deleted_session_is_not_saved_again(browser: Browser) -> None:
+    sign_in_once(browser)
+    store = SessionStore(browser.cookies["icekeeper_session"])
+    store["more"] = 1
     ConsoleSession.objects.all().delete()
-    assert browser.get("/ui/sign-in/with/oidc/").status == 302
-    assert browser.cookies["icekeeper_session"] != key
+    with pytest.raises(UpdateError):
+        store.save()
+    assert ConsoleSession.objects.count() == 0
 
 
 def test_list_and_end_own_sessions(browser: Browser) -> None:
