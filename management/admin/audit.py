@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -12,8 +13,12 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
 from management.admin.pages import Page
-from tenancy.models import AuditRecord
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.models import AuditRecord, Project, Securable
+from tenancy.models.securable import ObjectRef
 from tenancy.selectors.audit_records import AuditFilters, list_audit_records_for
+from tenancy.selectors.projects import list_projects_for, server_ref
 
 ROWS_A_PAGE: Final = 50
 MAX_FILTER_LENGTH: Final = 255
@@ -40,17 +45,28 @@ class AuditPage(Page):
         }
         if given.get("outcome", AuditRecord.Outcome.ALLOWED) not in AuditRecord.Outcome.values:
             raise BadRequest("outcome: must be allowed, denied or failed")
+        projects = list_projects_for(actor=self.actor)
+        if "project" not in given and not is_allowed(self.actor, Can.READ_AUDIT, *server_ref()):
+            given |= self._readable_project(projects)
         page = ListingPage(
             listing_key("console audit", *sorted(given.items())), self.request.GET.get("after"), ROWS_A_PAGE
         )
         records, token = list_audit_records_for(actor=self.actor, filters=AuditFilters(**given), page=page)
         return {
             "rows": [_row(each) for each in records],
+            "projects": projects,
             "given": given,
             "outcomes": AuditRecord.Outcome.values,
             "next_url": None if token is None else f"?{urlencode({**given, 'after': token})}",
             "first_url": f"?{urlencode(given)}" if page.token else None,
         }
+
+    def _readable_project(self, projects: Sequence[Project]) -> dict[str, str]:
+        """Return the first project whose records the user may read, as a filter; none if there is none."""
+        refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
+        allowed = check_permissions(self.actor, [(Can.READ_AUDIT, ref) for ref in refs])
+        readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
+        return {"project": readable[0]} if readable else {}
 
 
 def _row(record: AuditRecord) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""The number of database statements of each page, recorded: it changes on purpose only (UPDATE_QUERY_COUNTS=1)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from icekeeper.kernel.clock import now
+from management.endpoint_statistics import CallCount, CallKey, record_calls
+from tests.console.conftest import Open
+from tests.console.test_rights import Ids, grants, ids, pages_and_calls  # noqa: F401 - fixtures
+
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
+
+RECORDED = Path(__file__).with_name("query_counts.json")
+MAX_STATEMENTS = 15
+
+
+def test_query_counts(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F811
+    """Counts are those of a user with all permissions in one project, in a session that was just used."""
+    record_calls({CallKey(int(now().timestamp() // 3600), "GET", "catalog/v1/config", 200, None, None): CallCount(0.0)})
+    browser = open_as("lead")
+    counts = {}
+    tree = [
+        f"/ui/catalog/tree/?at=table:{ids.warehouse}:{ids.tables['open']}",
+        f"/ui/catalog/tree/?node=warehouse:{ids.warehouse}",
+        f"/ui/catalog/tree/?node=namespace:{ids.warehouse}:{ids.open}",
+    ]
+    others = ["/ui/", "/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", "/ui/search/?q=open"]
+    for address in [*pages_and_calls(ids), *others, *tree]:
+        if ids.closed in address or ids.tables["closed"] in address:
+            continue
+        browser.get(address)  # fills caches of the process
+        page = browser.get(address)
+        assert page.status == 200, address
+        counts[_name(address, ids)] = page.statements
+    if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
+        RECORDED.write_text(json.dumps(dict(sorted(counts.items())), indent=1) + "\n")
+    assert counts == json.loads(RECORDED.read_text())
+    assert max(count for name, count in counts.items() if "tree" not in name) <= MAX_STATEMENTS
+
+
+def _name(address: str, ids: Ids) -> str:  # noqa: F811
+    """Return the address with the kinds of the ids in it."""
+    named = {
+        ids.warehouse: "{warehouse}", ids.project: "{project}", ids.open: "{namespace}", ids.tables["open"]: "{table}",
+        ids.views["open"]: "{view}", ids.generic_tables["open"]: "{generic table}",
+        ids.views["closed"]: "{other view}", ids.generic_tables["closed"]: "{other generic table}",
+    }  # fmt: skip
+    for found, kind in named.items():
+        address = address.replace(found, kind)
+    return address

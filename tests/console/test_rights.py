@@ -1,0 +1,188 @@
+"""Each page shows to a user what the APIs show to the same user, and hides what they hide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from storage.models import Warehouse
+from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
+from tests.authz.conftest import user
+from tests.authz.tree_fixtures import give
+from tests.console.conftest import Open
+from tests.console.sign_in.browser import Browser
+from tests.harness.named_callers import CallerClient, NamedCallers
+from tests.harness.routes import CONSOLE_ROUTES
+from tests.harness.wsgi_client import call
+from tests.management.warehouse_request_fixtures import use_settings
+
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
+
+USERS = ("instance", "lead", "engineer", "nobody")
+HIDDEN_NAMES = ("closed", "deep")
+"""Names of `lake` that neither the engineer nor the user without grants may learn."""
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Ids that clients see, of `lake`."""
+
+    warehouse: str
+    project: str
+    open: str
+    closed: str
+    tables: Mapping[str, str]
+    views: Mapping[str, str]
+    generic_tables: Mapping[str, str]
+
+
+@pytest.fixture
+def ids(lake: dict[str, ObjectRef], root: CallerClient, warehouse: Warehouse) -> Ids:
+    listed = root.get("/namespaces?returnUuids=true&pageToken=").json()
+    namespaces = {levels[0]: uuid for levels, uuid in zip(listed["namespaces"], listed["namespace-uuids"], strict=True)}
+    tables, views, generic_tables = {}, {}, {}
+    for namespace in ("open", "closed"):
+        found = root.get(f"/namespaces/{namespace}/tables?returnUuids=true&pageToken=").json()
+        tables[namespace] = found["table-uuids"][0]
+        views[namespace] = root.get(f"/namespaces/{namespace}/views?returnUuids=true&pageToken=").json()["table-uuids"][
+            0
+        ]
+        address = f"/lakekeeper/v1/{warehouse.pk}/namespaces/{namespace}/generic-tables"
+        listed = call("GET", address, headers={"authorization": "Bearer root"}).json()
+        generic_tables[namespace] = listed["identifiers"][0]["id"]
+    project = Project.objects.get()
+    return Ids(str(warehouse.pk), project.pk, namespaces["open"], namespaces["closed"], tables, views, generic_tables)
+
+
+@pytest.fixture
+def grants(lake: dict[str, ObjectRef], client: Callable[[str], CallerClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the four users their permissions; the instance admin has no grant."""
+    for name in USERS:
+        client(name)
+    project = ObjectRef(Securable.Type.PROJECT, Project.objects.get().pk)
+    give("project_admin", project, user("lead"))
+    give("select", lake["open"], user("engineer"))
+    use_settings(monkeypatch, instance_admins=["oidc~instance"])
+
+
+def pages_and_calls(ids: Ids) -> dict[str, str]:
+    """Return the path of the API that reads the same object, by the address of its page."""
+    warehouse, management = f"/ui/warehouse/{ids.warehouse}", "/management/v1"
+    catalog = f"/catalog/v1/{ids.warehouse}/namespaces"
+    compared = {
+        f"/ui/project/{ids.project}/": f"{management}/project/{ids.project}",
+        f"{warehouse}/": f"{management}/warehouse/{ids.warehouse}",
+        f"{warehouse}/storage/": f"{management}/warehouse/{ids.warehouse}",
+        f"{warehouse}/rules/": f"{management}/warehouse/{ids.warehouse}",
+        f"/ui/audit/?project={ids.project}": f"{management}/audit?projectId={ids.project}",
+    }
+    for name, namespace_id in (("open", ids.open), ("closed", ids.closed)):
+        compared |= {
+            f"{warehouse}/namespace/{namespace_id}/": f"{catalog}/{name}",
+            f"{warehouse}/namespace/{namespace_id}/properties/": f"{catalog}/{name}",
+        }
+    for uuid in ids.tables.values():
+        for tab in ("", "schema/", "snapshots/", "usage/", "properties/", "metadata/"):
+            compared[f"{warehouse}/table/{uuid}/{tab}"] = f"{management}/warehouse/{ids.warehouse}/table/{uuid}/actions"
+    for uuid in ids.views.values():
+        for tab in ("", "schema/", "versions/", "properties/", "metadata/"):
+            compared[f"{warehouse}/view/{uuid}/{tab}"] = f"{management}/warehouse/{ids.warehouse}/view/{uuid}/actions"
+    for uuid in ids.generic_tables.values():
+        for tab in ("", "properties/"):
+            path = f"{management}/warehouse/{ids.warehouse}/generic-table/{uuid}/actions"
+            compared[f"{warehouse}/generic-table/{uuid}/{tab}"] = path
+    return compared
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_pages_have_the_status_of_the_api(grants: None, ids: Ids, open_as: Open, name: str) -> None:
+    browser = open_as(name)
+    statuses, expected = {}, {}
+    for address, path in pages_and_calls(ids).items():
+        statuses[address] = browser.get(address).status
+        expected[address] = call("GET", path, headers={"authorization": f"Bearer {name}"}).status
+    assert statuses == expected
+    assert 200 in statuses.values() or name == "nobody"
+
+
+@pytest.mark.parametrize("name", ["engineer", "nobody"])
+def test_hidden_names_appear_on_no_page(grants: None, ids: Ids, open_as: Open, name: str) -> None:
+    browser = open_as(name)
+    level = f"/ui/catalog/tree/?node=warehouse:{ids.warehouse}"
+    searches = [f"/ui/search/?q={text}" for text in (*HIDDEN_NAMES, ids.closed, ids.tables["closed"])]
+    tree = f"/ui/catalog/tree/?at=table:{ids.warehouse}:{ids.tables['closed']}"
+    others = ["/ui/", "/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", level, tree, *searches]
+    for address in [*pages_and_calls(ids), *others]:
+        page = browser.get(address)
+        shown = page.text.replace("disclosed", "")
+        if address in searches:
+            shown = shown.replace(address.rpartition("=")[2], "")  # the page repeats what the user typed
+        for hidden in HIDDEN_NAMES:
+            assert hidden not in shown, address
+
+
+def test_hidden_and_unknown_objects_have_the_same_page(grants: None, ids: Ids, open_as: Open) -> None:
+    browser = open_as("nobody")
+
+    def shown(address: str) -> tuple[int, str]:
+        page = browser.get(address)
+        return page.status, without_random_parts(page)
+
+    for kind, hidden in (("table", ids.tables["closed"]), ("view", ids.views["closed"]), ("namespace", ids.closed)):
+        unknown = shown(f"/ui/warehouse/{ids.warehouse}/{kind}/{uuid4()}/")
+        assert shown(f"/ui/warehouse/{ids.warehouse}/{kind}/{hidden}/") == unknown
+        assert unknown[0] == 404
+    assert shown(f"/ui/warehouse/{uuid4()}/") == shown(f"/ui/warehouse/{ids.warehouse}/")
+
+
+def without_random_parts(page: Any) -> str:
+    """Return the text of a page without its request id and the CSRF token, which differ each time."""
+    text: str = page.text.replace(page.header("X-Request-Id"), "")
+    before, _, after = text.partition('name="csrfmiddlewaretoken" value="')
+    return before + after.partition('"')[2]
+
+
+@pytest.mark.parametrize("route", [each for each in CONSOLE_ROUTES if "sign-in" not in each.pattern], ids=str)
+def test_pages_need_a_session(bootstrapped: None, route: Any) -> None:
+    """Every address of the console, except those of sign-in and sign-out, leads to the sign-in page."""
+    names = {"tab": "contents", "project_id": "p"}
+    page = Browser().get(route.target(names))
+    if route.name in {"sign_out", "callback", "signed_out"}:
+        assert page.status in {200, 302, 400, 403, 405}
+    else:
+        assert (page.status, page.location.partition("?")[0]) == (302, "/ui/sign-in/"), page.text
+
+
+def test_forged_changes_of_tasks_are_refused(
+    grants: None, ids: Ids, open_as: Open, callers: NamedCallers, root: CallerClient, soft_delete: int
+) -> None:
+    assert root.delete("/namespaces/open/tables/a").status == 204
+    tasks = call(
+        "POST", f"/management/v1/warehouse/{ids.warehouse}/task/list", body=b"{}",
+        headers={"authorization": "Bearer root"},
+    ).json()["tasks"]  # fmt: skip
+    address = f"/ui/warehouse/{ids.warehouse}/task/{tasks[0]['task-id']}/"
+    for name, status in (("nobody", 404), ("engineer", 403)):
+        refused = open_as(name).post(address, {"action": "cancel"})
+        assert refused.status == status, refused.text
+    assert open_as("lead").post(address, {"action": "nonsense"}).status == 400
+    page = open_as("lead").get(address)
+    assert 'value="cancel"' in page.text
+    assert open_as("lead").post(address, {"action": "cancel"}).status == 302
+    assert root.head("/namespaces/open/tables/a").status == 204
+
+
+def test_pages_are_private_and_restricted(grants: None, ids: Ids, open_as: Open) -> None:
+    for address in ("/ui/", f"/ui/warehouse/{ids.warehouse}/table/{uuid4()}/", "/ui/nope/", "/ui/sign-in/"):
+        page = open_as("lead").get(address)
+        policy = page.header("Content-Security-Policy")
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert page.header("Cache-Control") == "private, no-store"
+        assert page.header("X-Frame-Options") == "DENY"
+        assert page.header("X-Content-Type-Options") == "nosniff"
