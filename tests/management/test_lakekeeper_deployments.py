@@ -143,7 +143,6 @@ def accepted(backend: str, *unread: str) -> Accepted:
     return Accepted(backend, frozenset(unread))
 
 
-UI = ("UI__OPENID_CLIENT_ID", "UI__OPENID_PROVIDER_URI")
 LOGGED = "DEBUG__LOG_REQUEST_BODIES"
 UNUSED = "PLACEHOLDER"
 
@@ -165,7 +164,7 @@ ACCEPTED = {
     ),
     "chart: OIDC and UI": (
         CHART | CHART_OIDC | CHART_UI,
-        accepted("allowall", UNUSED, *(name.removeprefix("LAKEKEEPER__") for name in CHART_UI)),
+        accepted("allowall", UNUSED),
     ),
     "chart: Kubernetes": (CHART | CHART_KUBERNETES, accepted("allowall", UNUSED)),
     "chart: OpenFGA": (CHART | CHART_OIDC | CHART_OPENFGA, accepted("openfga", UNUSED)),
@@ -193,16 +192,16 @@ ACCEPTED = {
     "examples/kafka-connect-iceberg-sink": (POSTGRES, accepted("allowall")),
     "examples/access-control-simple": (
         POSTGRES | OPENFGA | CLIENT | KEYCLOAK | DEBUG,
-        accepted("openfga", LOGGED, *UI),
+        accepted("openfga", LOGGED),
     ),
     "examples/access-control-advanced": (
         POSTGRES | OPENFGA | KEYCLOAK | DEBUG | ADVANCED,
-        accepted("openfga", LOGGED, *UI),
+        accepted("openfga", LOGGED),
     ),
-    "examples/agentic-medallion": (POSTGRES | OPENFGA | KEYCLOAK, accepted("openfga", *UI)),
+    "examples/agentic-medallion": (POSTGRES | OPENFGA | KEYCLOAK, accepted("openfga")),
     "docker-compose.yaml": (COMPOSE | HANDED_THROUGH, accepted("allowall")),
-    "docker-compose.yaml, Keycloak": (COMPOSE | KEYCLOAK, accepted("allowall", *UI)),
-    "docker-compose.yaml, Keycloak and OpenFGA": (COMPOSE | KEYCLOAK | OPENFGA, accepted("openfga", *UI)),
+    "docker-compose.yaml, Keycloak": (COMPOSE | KEYCLOAK, accepted("allowall")),
+    "docker-compose.yaml, Keycloak and OpenFGA": (COMPOSE | KEYCLOAK | OPENFGA, accepted("openfga")),
     "docker-compose-build.yaml": (COMPOSE | BUILT | DEBUG, accepted("allowall", LOGGED)),
     "tests/docker-compose.yaml without events": (
         THEIR_TESTS | variables(OLD, LOG_CLOUDEVENTS="false"),
@@ -392,7 +391,7 @@ def test_a_real_server_starts_as_the_chart_starts_it(
         )  # fmt: skip
         assert response.status_code == 204, response.text
         page = requests.get(server.base_url, headers={"Origin": "https://any.example.com"}, timeout=30)
-        assert page.url == f"{server.base_url}/swagger-ui/"
+        assert page.url == f"{server.base_url}/ui/sign-in/"
         config = requests.get(f"{server.base_url}/management/v1/info", headers={"Origin": "https://a.b"}, timeout=30)
         assert config.headers["Access-Control-Allow-Origin"] == "*"
     finally:
