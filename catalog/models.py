@@ -170,16 +170,32 @@ class GenericTable(models.Model):
 
 
 class TabularMetadata(models.Model):
-    """The exact bytes of the current metadata file, so that a load needs no object store.
+    """The exact bytes of the current metadata file, so that a load needs no object store, and what it says in numbers.
 
     A row of its own: the row of the table stays small, and a load that finds the bytes in memory reads only that one.
-    `document` is null when the bytes exceed the inline limit: then they are in the object store only.
+    `document` is null when the bytes exceed the inline limit: then they are in the object store only. The numbers are
+    those of `catalog.iceberg.totals`, as the writer of the current snapshot counted; null where it did not, and until
+    the next commit of a table that was last changed by a version without these columns.
     """
 
     tabular = models.OneToOneField(
         "catalog.Tabular", on_delete=models.CASCADE, primary_key=True, related_name="current_metadata"
     )
     document = models.BinaryField(null=True, help_text="Metadata file; null if it exceeds the inline limit.")
+    total_records = models.BigIntegerField(null=True, help_text="Rows of the current snapshot.")
+    total_files_size = models.BigIntegerField(null=True, help_text="Bytes of its data and delete files.")
+    total_data_files = models.BigIntegerField(null=True)
+    total_delete_files = models.BigIntegerField(null=True)
+    total_position_deletes = models.BigIntegerField(null=True)
+    total_equality_deletes = models.BigIntegerField(null=True)
+    manifests = models.BigIntegerField(null=True)
+    snapshot_count = models.IntegerField(null=True)
+    ref_count = models.IntegerField("number of branches and tags", null=True)
+    committed_at = models.DateTimeField(null=True, help_text="Time of the last commit.")
+    committed_by = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null: not recorded
+    engine = models.CharField(  # noqa: DJ001 - null: not recorded
+        max_length=80, null=True, help_text="Engine of the last commit, as it names itself."
+    )
 
     class Meta:
         verbose_name = verbose_name_plural = "table metadata"
@@ -198,6 +214,10 @@ class Snapshot(models.Model):
     schema_id = models.BigIntegerField("schema ID", null=True)
     timestamp_ms = models.BigIntegerField("time", help_text="Milliseconds since the epoch.")
     summary: models.JSONField[dict[str, Any]] = models.JSONField(default=dict)
+    committed_by = models.CharField(  # noqa: DJ001 - null: not recorded
+        max_length=255, null=True, help_text="User who committed it; empty for snapshots of registered tables."
+    )
+    engine = models.CharField(max_length=80, null=True, help_text="As it names itself.")  # noqa: DJ001
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tabular", "snapshot_id"], name="snapshot_once_per_tabular")]
@@ -384,3 +404,41 @@ class WarehouseStatistic(models.Model):
 
     def __str__(self) -> str:
         return f"{self.warehouse_id} at {self.hour}"
+
+
+class WarehouseSize(models.Model):
+    """The data in the live tables of a warehouse at the end of an hour in which it changed, as writers counted it.
+
+    Tables whose writer did not count are left out. Not part of `WarehouseStatistic`, whose hours the API lists.
+    """
+
+    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
+    hour = models.DateTimeField(help_text="Begin of the hour.")
+    records = models.BigIntegerField()
+    files_size = models.BigIntegerField(help_text="Bytes of data and delete files.")
+    data_files = models.BigIntegerField()
+
+    class Meta:
+        verbose_name = "warehouse size"
+        constraints = [models.UniqueConstraint(fields=["warehouse", "hour"], name="warehouse_size_once_an_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.warehouse_id} at {self.hour}"
+
+
+class LargeTable(models.Model):
+    """One of the largest tables of a warehouse when its sizes were last recorded, with its totals at that time."""
+
+    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
+    rank = models.SmallIntegerField(help_text="1 is the largest.")
+    tabular = models.ForeignKey("catalog.Tabular", on_delete=models.CASCADE, related_name="+")
+    records = models.BigIntegerField(null=True)
+    files_size = models.BigIntegerField(help_text="Bytes of data and delete files.")
+    data_files = models.BigIntegerField(null=True)
+
+    class Meta:
+        verbose_name = "large table"
+        constraints = [models.UniqueConstraint(fields=["warehouse", "rank"], name="large_table_by_rank")]
+
+    def __str__(self) -> str:
+        return f"{self.rank} in {self.warehouse_id}"

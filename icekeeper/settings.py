@@ -212,6 +212,12 @@ PERIODIC_JOBS = [
         where=Where.ONE_WORKER,
     ),
     Job(
+        name="old-warehouse-sizes",
+        run="catalog.services.warehouse_sizes.delete_old_warehouse_sizes",
+        every=6 * HOUR,
+        where=Where.ONE_WORKER,
+    ),
+    Job(
         name="old-endpoint-statistics",
         run="management.endpoint_statistics.delete_old_statistics",
         every=6 * HOUR,

@@ -14,6 +14,7 @@ from django.db.models import Count, QuerySet
 
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
+from catalog.services.warehouse_sizes import record_sizes
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import batches, database_time, execute, fetch_all
@@ -189,6 +190,7 @@ def record_statistics(lease: Lease) -> None:
     with write_transaction():
         hour = hour_to_record(lease.payload.get("hour"), at)
         lease.execution_details["recorded-warehouses"] = record_hour(lease.project_id, hour, at)
+        record_sizes(lease.project_id, hour)
         lease.finish()
         payload = {"hour": beginning_of_hour(following).isoformat()}
         enqueue_for_projects(lease.queue, [lease.project_id], scheduled_for=following, payload=payload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,10 +38,3 @@ def sql_of(version: dict[str, Any]) -> list[dict[str, str]]:
         for each in version.get("representations") or []
         if each.get("type") == "sql"
     ]
-
-
-def engine_of(summary: Mapping[str, Any] | None) -> str:
-    """Return the engine that wrote a snapshot or version, with its release, from its summary; empty if unknown."""
-    summary = summary or {}
-    name, release = summary.get("engine-name", ""), summary.get("engine-version", "")
-    return f"{name} {release}".strip()[:80]

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 
 from catalog.iceberg.display.schema_comparison import compare_schemas
-from catalog.iceberg.display.snapshot_comparison import compare_snapshots, read_metric
+from catalog.iceberg.display.snapshot_comparison import compare_snapshots
 from catalog.iceberg.display.snapshot_graph import (
     SnapshotEdge,
     SnapshotGraph,
@@ -19,9 +19,10 @@ from catalog.iceberg.display.snapshot_graph import (
     read_refs,
     read_snapshot_nodes,
 )
+from catalog.iceberg.totals import read_engine, read_number
 from catalog.iceberg.types import TableMetadata
 from icekeeper.kernel.errors.types import NotFound
-from management.admin.metadata_facts import engine_of, find_schema, moment_of
+from management.admin.metadata_facts import find_schema, moment_of
 
 ROWS_A_PAGE: Final = 50
 ROW_HEIGHT: Final = 41
@@ -84,18 +85,18 @@ def _read_number(text: str | None, default: int) -> int:
 
 def _row(row: SnapshotRow, document: dict[str, Any], strokes: Sequence[Stroke]) -> dict[str, Any]:
     summary = document.get("summary") or {}
-    added, removed = read_metric(summary, "added-data-files"), read_metric(summary, "deleted-data-files")
+    added, removed = read_number(summary, "added-data-files"), read_number(summary, "deleted-data-files")
     return {
         "id": row.snapshot_id,
         "at": moment_of(row.timestamp_ms),
         "operation": summary.get("operation", ""),
-        "engine": engine_of(summary),
+        "engine": read_engine(summary),
         "refs": row.refs,
-        "added_rows": read_metric(summary, "added-records"),
-        "removed_rows": read_metric(summary, "deleted-records"),
+        "added_rows": read_number(summary, "added-records"),
+        "removed_rows": read_number(summary, "deleted-records"),
         "added_files": added,
         "removed_files": removed,
-        "total_rows": read_metric(summary, "total-records"),
+        "total_rows": read_number(summary, "total-records"),
         "strokes": strokes,
         "lane": _colour(row.lane),
         "x": _x(row.lane),

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from catalog.iceberg.display.columns import list_column_rows
 from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
-from catalog.iceberg.display.snapshot_comparison import read_metric
+from catalog.iceberg.totals import read_engine, read_totals
 from catalog.models import Tabular
 from catalog.selectors.browse import LocatedTabular, locate_tabular_for
 from catalog.selectors.tables.generic_tables import load_generic_table_for
@@ -23,7 +23,7 @@ from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.catalog import tree_context
 from management.admin.json_view import json_lines
-from management.admin.metadata_facts import current_schema, current_snapshot, engine_of, find_schema, moment_of, sql_of
+from management.admin.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
 from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
 from management.admin.schema_tab import schema_context
@@ -158,18 +158,18 @@ class TablePage(MetadataPage):
     def overview_tab(self) -> dict[str, Any]:
         metadata = self.metadata
         snapshot = current_snapshot(metadata)
-        summary = snapshot.get("summary") if snapshot else None
+        totals = read_totals(metadata)
         schema = current_schema(metadata)
         refs = metadata.get("refs") or {}
         branches = sum(1 for each in refs.values() if each.get("type") == "branch")
         columns = list_column_rows(schema, max_rows=FIRST_COLUMNS)
         return {
             "tiles": [
-                {"label": _("Rows"), "value": read_metric(summary, "total-records"), "note": ""},
-                {"label": _("Data"), "text": byte_size(read_metric(summary, "total-files-size")), "note": ""},
-                {"label": _("Data files"), "value": read_metric(summary, "total-data-files"), "note": ""},
-                {"label": _("Delete files"), "value": read_metric(summary, "total-delete-files"), "note": ""},
-                {"label": _("Snapshots"), "value": len(metadata.get("snapshots") or []), "note": ""},
+                {"label": _("Rows"), "value": totals.records, "note": ""},
+                {"label": _("Data"), "text": byte_size(totals.files_size), "note": ""},
+                {"label": _("Data files"), "value": totals.data_files, "note": ""},
+                {"label": _("Delete files"), "value": totals.delete_files, "note": ""},
+                {"label": _("Snapshots"), "value": totals.snapshots, "note": ""},
                 {"label": _("Branches"), "value": branches, "note": _tags_note(len(refs) - branches)},
             ],
             "columns": columns,
@@ -233,7 +233,7 @@ class ViewPage(MetadataPage):
                     "is_current": each.get("version-id") == current,
                     "at": moment_of(each.get("timestamp-ms")),
                     "schema_id": each.get("schema-id"),
-                    "engine": engine_of(each.get("summary")),
+                    "engine": read_engine(each.get("summary") or {}),
                     "representations": sql_of(each),
                 }
                 for each in versions

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from catalog.iceberg.display.snapshot_graph import SnapshotNode, iterate_ancestors, read_snapshot_nodes
 from catalog.iceberg.display.stored_parts import list_objects
-from catalog.iceberg.json_fields import LONG_RANGE
+from catalog.iceberg.totals import read_number
 from catalog.iceberg.types import TableMetadata
 
 Unit = Literal["count", "bytes"]
@@ -24,8 +23,6 @@ METRICS: Final[tuple[tuple[str, str, Unit], ...]] = (
     ("total-equality-deletes", "Equality deletes", "count"),
 )
 """Key in the summary (table spec, "Optional snapshot summary fields"), label, unit."""
-
-_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +91,10 @@ def compare_summaries(old: Mapping[str, Any] | None, new: Mapping[str, Any] | No
     """Return one change for each of `METRICS`, in that order, from the summaries of two snapshots."""
     changes = []
     for key, label, unit in METRICS:
-        before, after = read_metric(old, key), read_metric(new, key)
+        before, after = read_number(old or {}, key), read_number(new or {}, key)
         difference = None if before is None or after is None else after - before
         changes.append(MetricChange(key, label, unit, before, after, difference))
     return tuple(changes)
-
-
-def read_metric(summary: Mapping[str, Any] | None, key: str) -> int | None:
-    """Return a metric of a snapshot summary, None if it is missing or not a 64-bit number of at least 0."""
-    text = None if summary is None else summary.get(key)
-    if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
-        return None
-    number = int(text)
-    return number if number <= LONG_RANGE[1] else None
 
 
 def relate_snapshots(snapshots: Iterable[SnapshotNode], old_id: int, new_id: int) -> SnapshotRelation:

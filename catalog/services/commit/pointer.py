@@ -10,7 +10,9 @@ from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 
+from catalog.iceberg.totals import read_engine
 from catalog.models import Snapshot, Tabular, TabularMetadata
+from catalog.services.commit.facts import COLUMNS, CommitFacts
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store
 from icekeeper.kernel.db.sql import batches, fetch_one
 from icekeeper.kernel.json.strict import write_json
@@ -32,31 +34,36 @@ class PointerUpdate:
     document: bytes | None
     added_snapshots: Sequence[dict[str, Any]]
     removed_snapshot_ids: Sequence[int]
+    facts: CommitFacts
     at: datetime
 
 
 # On PostgreSQL one statement, whose parts all depend on the compare-and-set of the pointer: one round trip, and no lock
 # held between statements.
-_POINTER = """
+_POINTER = f"""
 WITH moved AS (
   UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
    WHERE id = %s AND namespace_id = %s AND metadata_location = %s AND deleted_at IS NULL
   RETURNING id
 ), stored AS (
-  UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
-)"""
+  UPDATE catalog_tabularmetadata SET document = %s, {", ".join(f"{name} = %s" for name in COLUMNS)}
+   WHERE tabular_id IN (SELECT id FROM moved)
+)"""  # noqa: S608 - constants
 
 _SNAPSHOTS = """, removed AS (
   DELETE FROM catalog_snapshot WHERE tabular_id IN (SELECT id FROM moved) AND snapshot_id = ANY(%s)
 ), added AS (
   INSERT INTO catalog_snapshot
-         (tabular_id, snapshot_id, parent_snapshot_id, sequence_number, schema_id, timestamp_ms, summary)
-  SELECT moved.id, s.snapshot_id, s.parent_snapshot_id, s.sequence_number, s.schema_id, s.timestamp_ms, s.summary
+         (tabular_id, snapshot_id, parent_snapshot_id, sequence_number, schema_id, timestamp_ms, summary, engine,
+          committed_by)
+  SELECT moved.id, s.snapshot_id, s.parent_snapshot_id, s.sequence_number, s.schema_id, s.timestamp_ms, s.summary,
+         s.engine, %s
     FROM moved, jsonb_to_recordset(%s::jsonb) AS s(snapshot_id bigint, parent_snapshot_id bigint,
-         sequence_number bigint, schema_id bigint, timestamp_ms bigint, summary jsonb)
+         sequence_number bigint, schema_id bigint, timestamp_ms bigint, summary jsonb, engine text)
   ON CONFLICT (tabular_id, snapshot_id) DO UPDATE SET
          parent_snapshot_id = excluded.parent_snapshot_id, sequence_number = excluded.sequence_number,
-         schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary
+         schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary,
+         engine = excluded.engine, committed_by = excluded.committed_by
 )"""
 
 _IDEMPOTENCY_RECORD = """, recorded AS (
@@ -115,6 +122,7 @@ def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
         "schema_id": snapshot.get("schema-id"),
         "timestamp_ms": snapshot["timestamp-ms"],
         "summary": summary,
+        "engine": read_engine(summary) or None,
     }
 
 
@@ -126,14 +134,14 @@ def _move_in_one_statement(
     move: PointerUpdate, recorded: RecordedChange | None, idempotency_key: IdempotencyKey | None, result: object
 ) -> bool:
     params: list[Any] = [move.metadata_location, move.location, move.at]
-    params += [move.tabular_id, move.namespace_id, move.seen, move.document]
+    params += [move.tabular_id, move.namespace_id, move.seen, move.document, *move.facts.values()]
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
     if with_snapshots:
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
         # All parts of the statement see the rows as they were before it: a replaced row is updated, not deleted first.
         replaced = {row["snapshot_id"] for row in rows}
         removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
-        params += [removed, write_json(rows).decode()]
+        params += [removed, move.facts.committed_by, write_json(rows).decode()]
     if idempotency_key is not None:
         response = write_json(response_to_store(idempotency_key, result)).decode()
         params += [idempotency_key.warehouse_id, idempotency_key.key, idempotency_key.fingerprint, response, move.at]
@@ -155,12 +163,17 @@ def _move_step_by_step(
         moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
         if not moved:
             return False
-        TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
+        values = dict(zip(COLUMNS, move.facts.values(), strict=True))
+        TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document, **values)
         if move.removed_snapshot_ids:
             for batch in batches(move.removed_snapshot_ids, 500):
                 Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=batch).delete()
         Snapshot.objects.bulk_create(
-            [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
+            [
+                Snapshot(tabular_id=move.tabular_id, committed_by=move.facts.committed_by, **snapshot_row(each))
+                for each in move.added_snapshots
+            ],
+            batch_size=500,
         )
         if idempotency_key is not None:
             idempotency_key.store(result)

@@ -23,6 +23,7 @@ from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
+from catalog.services.commit.facts import commit_facts
 from catalog.services.commit.pointer import PointerUpdate, move_pointer
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import (
@@ -129,6 +130,7 @@ def revise(
         location, new_claims = _new_locations(actor, target, current, base, metadata)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
     document = serialize_metadata(metadata)
+    at = now()
     move = PointerUpdate(
         tabular_id=current.id,
         namespace_id=current.namespace_id,
@@ -138,7 +140,8 @@ def revise(
         document=inline_or_none(document, current.kind),
         added_snapshots=added_snapshots,
         removed_snapshot_ids=removed_snapshot_ids,
-        at=now(),
+        facts=commit_facts(actor, metadata, added_snapshots, at),
+        at=at,
     )
     base_location = target.warehouse_location
     expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)

@@ -31,6 +31,7 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
+from catalog.services.commit.facts import COLUMNS, commit_facts
 from catalog.services.commit.pointer import snapshot_row
 from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id
@@ -431,7 +432,10 @@ INSERT INTO catalog_tabular (id, warehouse_id, namespace_id, kind, uuid, name, n
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-_INSERT_DOCUMENT = "INSERT INTO catalog_tabularmetadata (tabular_id, document) VALUES (%s, %s)"
+_INSERT_DOCUMENT = f"""
+INSERT INTO catalog_tabularmetadata (tabular_id, document, {", ".join(COLUMNS)})
+VALUES (%s, %s, {", ".join(["%s"] * len(COLUMNS))})
+"""  # noqa: S608 - constants
 
 
 def _client_uuid(new: NewTabular) -> UUID:
@@ -463,8 +467,10 @@ def _insert_rows(
     for each in further:
         require_unclaimed(warehouse=warehouse, location=each, owner=tabular_id)
     claim(warehouse=warehouse, owner=tabular_id, locations=further)
-    execute(_INSERT_DOCUMENT, [tabular_id, inline_or_none(new.document, new.kind) if new.is_verbatim else new.document])
+    document = inline_or_none(new.document, new.kind) if new.is_verbatim else new.document
     snapshots = new.metadata.get("snapshots") or ()
+    facts = commit_facts(new.actor, new.metadata, snapshots, now())
+    execute(_INSERT_DOCUMENT, [tabular_id, document, *facts.values()])
     if snapshots:
         rows = [Snapshot(tabular_id=tabular_id, **snapshot_row(snapshot)) for snapshot in snapshots]
         Snapshot.objects.bulk_create(rows, batch_size=500)

@@ -12,10 +12,10 @@ from catalog.iceberg.display.snapshot_comparison import (
     SnapshotRelation,
     compare_snapshots,
     compare_summaries,
-    read_metric,
     relate_snapshots,
 )
 from catalog.iceberg.display.snapshot_graph import SnapshotNode
+from catalog.iceberg.totals import read_number
 from tests.unit.iceberg.document_fixtures import snapshot, table
 
 
@@ -67,11 +67,11 @@ def test_metrics_with_differences() -> None:
     "text", ["", "-1", "1.5", "1e9", " 1", "1\n", "\u0661", "9" * 19, "1" * 5000, "0x10", "NaN", None, 7]
 )
 def test_no_number(text: Any) -> None:
-    assert read_metric({"total-records": text}, "total-records") is None
+    assert read_number({"total-records": text}, "total-records") is None
 
 
 def test_the_highest_number() -> None:
-    assert read_metric({"total-records": str(2**63 - 1)}, "total-records") == 2**63 - 1
+    assert read_number({"total-records": str(2**63 - 1)}, "total-records") == 2**63 - 1
 
 
 def test_snapshots_of_a_document() -> None:

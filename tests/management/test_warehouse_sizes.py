@@ -1,0 +1,113 @@
+"""Totals that commits keep, and the sizes of warehouses that are recorded from them each hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from catalog.models import LargeTable, Snapshot, TabularMetadata, WarehouseSize
+from catalog.services.warehouse_sizes import LARGEST, delete_old_warehouse_sizes, record_sizes
+from icekeeper.kernel.clock import now
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tests.catalog_fixtures import snapshot
+from tests.harness.wsgi_client import ApiClient
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+HOUR = datetime(2026, 11, 27, 12, tzinfo=UTC)
+MAX_LONG = 2**63 - 1
+
+
+def append(catalog: ApiClient, name: str, number: int, at: int, **summary: str) -> None:
+    """Commit a snapshot to `main` with these members of its summary."""
+    added = snapshot(number, at=at) | {"summary": {"operation": "append", **summary}}
+    updates = [
+        {"action": "add-snapshot", "snapshot": added},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number},
+    ]
+    response = catalog.post(f"/namespaces/ns/tables/{name}", {"requirements": [], "updates": updates})
+    assert response.status == 200, response.body
+
+
+def totals(records: object, size: object, files: object) -> dict[str, str]:
+    return {"total-records": str(records), "total-files-size": str(size), "total-data-files": str(files)}
+
+
+def test_a_commit_keeps_its_totals(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> None:
+    at = create_table("t")["metadata"]["last-updated-ms"]
+    row = TabularMetadata.objects.get()
+    assert (row.total_records, row.total_files_size, row.snapshot_count, row.ref_count) == (0, 0, 0, 0)
+    more = {"engine-name": "spark", "engine-version": "4.1", "manifests-created": "1", "manifests-kept": "2"}
+    append(catalog, "t", 1, at, **totals(3, 900, 2), **more)
+    row = TabularMetadata.objects.get()
+    assert (row.total_records, row.total_files_size, row.total_data_files) == (3, 900, 2)
+    assert (row.total_delete_files, row.manifests, row.snapshot_count, row.ref_count) == (None, 3, 1, 1)
+    assert (row.engine, row.committed_by) == ("spark 4.1", "anonymous")
+    assert row.committed_at is not None
+    assert now() - row.committed_at < timedelta(minutes=5)
+    stored = Snapshot.objects.get()
+    assert (stored.engine, stored.committed_by) == ("spark 4.1", "anonymous")
+
+
+def test_another_commit_keeps_the_totals_of_the_snapshot(
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]]
+) -> None:
+    at = create_table("t")["metadata"]["last-updated-ms"]
+    append(catalog, "t", 1, at, **totals(3, 900, 2))
+    change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    assert catalog.post("/namespaces/ns/tables/t", change, **{"user-agent": "pyiceberg/0.12 x"}).status == 200
+    row = TabularMetadata.objects.get()
+    assert (row.total_records, row.engine) == (3, "pyiceberg/0.12")
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "NaN", "9" * 30, "\u0663", " 1"])
+def test_numbers_that_are_none_are_unknown(
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]], text: str
+) -> None:
+    at = create_table("t")["metadata"]["last-updated-ms"]
+    append(catalog, "t", 1, at, **totals(text, text, text))
+    row = TabularMetadata.objects.get()
+    assert (row.total_records, row.total_files_size, row.total_data_files) == (None, None, None)
+
+
+def test_sizes_are_recorded_where_they_changed(
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Warehouse
+) -> None:
+    for number, name in enumerate(("a", "b", "c"), start=1):
+        at = create_table(name)["metadata"]["last-updated-ms"]
+        append(catalog, name, number, at, **totals(number, 100 * number, 1))
+    project = warehouse.project_id
+    record_sizes(project, HOUR)
+    record_sizes(project, HOUR + timedelta(hours=1))
+    assert list(WarehouseSize.objects.values_list("hour", "records", "files_size", "data_files")) == [(HOUR, 6, 600, 3)]
+    largest = LargeTable.objects.order_by("rank").values_list("rank", "tabular__name", "files_size", "records")
+    assert list(largest) == [(1, "c", 300, 3), (2, "b", 200, 2), (3, "a", 100, 1)]
+    assert catalog.delete("/namespaces/ns/tables/c").status == 204
+    record_sizes(project, HOUR + timedelta(hours=2))
+    assert WarehouseSize.objects.order_by("hour").last().files_size == 300  # type: ignore[union-attr]
+    assert [row.tabular.name for row in LargeTable.objects.order_by("rank")] == ["b", "a"]
+
+
+def test_claims_of_writers_do_not_break_the_sums(
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Warehouse
+) -> None:
+    for number, name in enumerate(("a", "b"), start=1):
+        at = create_table(name)["metadata"]["last-updated-ms"]
+        append(catalog, name, number, at, **totals(MAX_LONG, MAX_LONG, MAX_LONG))
+    record_sizes(warehouse.project_id, HOUR)
+    row = WarehouseSize.objects.get()
+    assert (row.records, row.files_size) == (4 * 10**18, 4 * 10**18)
+
+
+def test_old_sizes_are_deleted(warehouse: Warehouse) -> None:
+    WarehouseSize.objects.create(
+        warehouse=warehouse, hour=now() - timedelta(days=500), records=1, files_size=1, data_files=1
+    )
+    WarehouseSize.objects.create(warehouse=warehouse, hour=now(), records=1, files_size=1, data_files=1)
+    assert delete_old_warehouse_sizes(actor=INTERNAL) == 1
+    assert WarehouseSize.objects.count() == 1
+    assert LARGEST == 50
