@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from django.conf import settings
 
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels
-from catalog.models import Namespace, Tabular
+from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.namespaces import list_namespaces_for
 from catalog.selectors.tables.generic_tables import list_generic_tables_for
 from catalog.selectors.tables.load import list_tabulars_for
@@ -183,3 +184,38 @@ def find_active_warehouse(warehouse_id: UUID) -> Warehouse:
     if found is None:
         raise no_such_warehouse(warehouse_id)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TabularFacts:
+    """What the last commit of a table left; None where it is not known."""
+
+    records: int | None
+    files_size: int | None
+    data_files: int | None
+    committed_at: datetime | None
+    committed_by: str | None
+    engine: str | None
+
+
+def find_facts(*, warehouse_id: UUID, uuids: Collection[UUID]) -> dict[UUID, TabularFacts]:
+    """Return the facts of tables and views by the ids that clients see. One statement.
+
+    For tabulars that the caller has listed or located, and so may see.
+    """
+    rows = TabularMetadata.objects.using(settings.READ_DATABASE).filter(
+        tabular__warehouse_id=warehouse_id, tabular__uuid__in=uuids
+    )
+    columns = (
+        "tabular__uuid", "total_records", "total_files_size", "total_data_files", "committed_at", "committed_by",
+        "engine",
+    )  # fmt: skip
+    return {uuid: TabularFacts(*facts) for uuid, *facts in rows.values_list(*columns)} if uuids else {}
+
+
+def find_committers(*, tabular_id: UUID, snapshot_ids: Collection[int]) -> dict[int, str]:
+    """Return who committed these snapshots of a table, as far as it was recorded. One statement."""
+    rows = Snapshot.objects.using(settings.READ_DATABASE).filter(
+        tabular_id=tabular_id, snapshot_id__in=snapshot_ids, committed_by__isnull=False
+    )
+    return {snapshot_id: str(by) for snapshot_id, by in rows.values_list("snapshot_id", "committed_by")}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 
-from catalog.models import Tabular, WarehouseStatistic
+from catalog.models import LargeTable, Tabular, WarehouseSize, WarehouseStatistic
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tasks.models import Task
@@ -30,6 +30,8 @@ MAX_COUNTED: Final = 20_000
 
 MAX_SHOWN_TASKS: Final = 3
 EXPIRES_SOON: Final = timedelta(hours=24)
+SIZE_HISTORY: Final = timedelta(days=30)
+MAX_LARGEST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,15 @@ class FailedTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """The sum over warehouses at the end of an hour."""
+
+    hour: datetime
+    records: int
+    files_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """`counts` are of the warehouses in which the caller sees everything; of `partly_visible` ones only some objects.
 
@@ -65,6 +76,8 @@ class Overview:
     failed_tasks: tuple[FailedTask, ...]
     has_more_failed_tasks: bool
     expiring_soon: int
+    sizes: tuple[Size, ...]
+    largest: tuple[LargeTable, ...]
 
     @property
     def warehouses(self) -> int:
@@ -86,7 +99,7 @@ class Overview:
 def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
     """Return the overview of the warehouses of `projects` that `actor` may see.
 
-    Four statements and one permission check, however many warehouses there are. Counts are those of whole warehouses,
+    Seven statements and one permission check, however many warehouses there are. Counts are those of whole warehouses,
     and so only for callers who may list everything in one; tasks likewise.
     """
     found = list(
@@ -114,6 +127,8 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
         failed_tasks=tuple(failed[:MAX_SHOWN_TASKS]),
         has_more_failed_tasks=len(failed) > MAX_SHOWN_TASKS,
         expiring_soon=_expiring_soon(with_tasks),
+        sizes=_sizes(whole),
+        largest=_largest(whole),
     )
 
 
@@ -157,3 +172,28 @@ def _expiring_soon(warehouse_ids: Sequence[UUID]) -> int:
         warehouse_id__in=warehouse_ids,
     )
     return len(rows.values_list("pk")[:1000])
+
+
+def _sizes(warehouses: Sequence[Warehouse]) -> tuple[Size, ...]:
+    """Return the sums at the end of each of the last 30 days, and the last ones recorded.
+
+    An hour is recorded only for warehouses that changed in it: each sum has the last row of each warehouse until then.
+    """
+    rows = WarehouseSize.objects.using(settings.READ_DATABASE).filter(warehouse__in=warehouses)
+    first = now() - SIZE_HISTORY
+    older = rows.filter(hour__lt=first).values("warehouse_id").annotate(newest=Max("hour")).values("newest")
+    wanted = rows.filter(Q(hour__gte=first) | Q(hour__in=older)).order_by("hour")
+    last: dict[UUID, tuple[int, int]] = {}
+    by_day: dict[date, Size] = {}
+    for warehouse_id, hour, records, size in wanted.values_list("warehouse_id", "hour", "records", "files_size"):
+        last[warehouse_id] = (records, size)
+        total_records, total_size = (sum(values) for values in zip(*last.values(), strict=True))
+        by_day[hour.date()] = Size(hour, total_records, total_size)
+    return tuple(by_day.values())
+
+
+def _largest(warehouses: Sequence[Warehouse]) -> tuple[LargeTable, ...]:
+    rows = LargeTable.objects.using(settings.READ_DATABASE).filter(
+        warehouse__in=warehouses, rank__lte=MAX_LARGEST, tabular__deleted_at=None
+    )
+    return tuple(rows.select_related("tabular__namespace", "warehouse").order_by("-files_size", "pk")[:MAX_LARGEST])

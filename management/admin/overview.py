@@ -12,12 +12,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from catalog.models import LargeTable
 from catalog.selectors.overview import Overview, get_overview_for
 from icekeeper.kernel.clock import now
 from management.admin.charts import Series, TrendChart, draw_trend, sparkline
-from management.admin.navigation import Crumb
+from management.admin.navigation import Crumb, object_url
 from management.admin.pages import Page
 from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_for
+from management.templatetags.console import byte_size
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project_for, list_projects_for
 
@@ -49,6 +51,7 @@ class OverviewPage(Page):
             "projects": projects,
             "user_id": self.actor.user_id,
             "overview": overview,
+            "largest": [_large_table(each) for each in overview.largest],
             "attention": _attention(overview),
             "tiles": _tiles(overview, calls),
             "period": self._period,
@@ -88,6 +91,17 @@ class ProjectPage(OverviewPage):
         }
 
 
+def _large_table(row: LargeTable) -> dict[str, Any]:
+    tabular = row.tabular
+    return {
+        "name": ".".join((row.warehouse.name, *tabular.namespace.levels, tabular.name)),
+        "url": object_url(tabular.kind, tabular.uuid, row.warehouse_id),
+        "records": row.records,
+        "files_size": row.files_size,
+        "data_files": row.data_files,
+    }
+
+
 def _attention(overview: Overview) -> list[dict[str, Any]]:
     """Return the sentences of "Needs attention", the worst first."""
     rows: list[dict[str, Any]] = [
@@ -121,11 +135,23 @@ def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str,
     today = calls[-_HOURS_A_DAY:]
     requests = [each.succeeded + each.client_errors + each.server_errors for each in calls]
     errors = sum(each.server_errors for each in today)
+    sizes = overview.sizes
+    generic = _("%(count)s generic tables") % {"count": overview.generic_tables} if overview.generic_tables else ""
     tiles: list[dict[str, Any]] = [
-        {"label": _("Warehouses"), "value": overview.warehouses, "note": ""},
-        {"label": _("Tables"), "value": overview.tables, "note": ""},
+        {
+            "label": _("Data"),
+            "text": byte_size(sizes[-1].files_size if sizes else None),
+            "note": _("at the end of the last hour"),
+            "line": sparkline([float(each.files_size) for each in sizes]),
+        },
+        {
+            "label": _("Rows"),
+            "value": sizes[-1].records if sizes else None,
+            "note": "",
+            "line": sparkline([float(each.records) for each in sizes]),
+        },
+        {"label": _("Tables"), "value": overview.tables, "note": generic},
         {"label": _("Views"), "value": overview.views, "note": ""},
-        {"label": _("Generic tables"), "value": overview.generic_tables, "note": ""},
     ]
     if calls:
         tiles += [

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.http import QueryDict
 
@@ -21,6 +22,7 @@ from catalog.iceberg.display.snapshot_graph import (
 )
 from catalog.iceberg.totals import read_engine, read_number
 from catalog.iceberg.types import TableMetadata
+from catalog.selectors.browse import find_committers
 from icekeeper.kernel.errors.types import NotFound
 from management.admin.metadata_facts import find_schema, moment_of
 
@@ -40,7 +42,7 @@ class Stroke:
     path: str
 
 
-def snapshots_context(metadata: TableMetadata, query: QueryDict) -> dict[str, Any]:
+def snapshots_context(metadata: TableMetadata, tabular_id: UUID, query: QueryDict) -> dict[str, Any]:
     """Return a page of the graph: of all branches, or of the one that `query` names.
 
     `from` is the row with which the page begins. Raises `NotFound` for an unknown branch or snapshot.
@@ -54,11 +56,16 @@ def snapshots_context(metadata: TableMetadata, query: QueryDict) -> dict[str, An
     window = graph.window(start, ROWS_A_PAGE)
     documents = {each.get("snapshot-id"): each for each in metadata.get("snapshots") or []}
     strokes = _strokes(window)
+    committers = find_committers(tabular_id=tabular_id, snapshot_ids=[each.snapshot_id for each in window.rows])
     wanted = {} if branch is None else {"branch": branch}
     older = start + ROWS_A_PAGE
     return {
         "total": len(graph.rows),
-        "rows": [_row(each, documents.get(each.snapshot_id) or {}, strokes.get(each.row, [])) for each in window.rows],
+        "rows": [
+            _row(each, documents.get(each.snapshot_id) or {}, strokes.get(each.row, []))
+            | {"committed_by": committers.get(each.snapshot_id)}
+            for each in window.rows
+        ],
         "graph_width": LANE_WIDTH * max(1, window.lane_count),
         "row_height": ROW_HEIGHT,
         "branches": [(name, f"?{urlencode({'branch': name})}", name == branch) for name in _branches(refs)],

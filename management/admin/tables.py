@@ -15,7 +15,7 @@ from catalog.iceberg.display.columns import list_column_rows
 from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
 from catalog.iceberg.totals import read_engine, read_totals
 from catalog.models import Tabular
-from catalog.selectors.browse import LocatedTabular, locate_tabular_for
+from catalog.selectors.browse import LocatedTabular, find_facts, locate_tabular_for
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
@@ -66,6 +66,7 @@ class TabularPage(Page):
             "tabs": link_tabs(self.tabs, current, f"admin:{self.kind.value}", [warehouse_id, object_id]),
             "tab": current,
             "tab_template": f"console/tabs/{self.overview_template if current == 'overview' else current}.html",
+            "facts": find_facts(warehouse_id=warehouse_id, uuids=[object_id]).get(object_id),
             **tree_context(located.path, self.kind.value, object_id, tabular.name),
             **self.head(),
         }
@@ -186,7 +187,7 @@ class TablePage(MetadataPage):
         return schema_context(self.metadata, self.located.identifier, self.request.GET)
 
     def snapshots_tab(self) -> dict[str, Any]:
-        return snapshots_context(self.metadata, self.request.GET)
+        return snapshots_context(self.metadata, self.located.tabular.pk, self.request.GET)
 
     def usage_tab(self) -> dict[str, Any]:
         return usage_context(self.located.tabular.pk)
