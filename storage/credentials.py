@@ -14,6 +14,16 @@ from storage.documents import InvalidMember, StorageDocument, literal_value, rea
 SecretText = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
 
 
+class Identifier:
+    """Marks a member that names a key or an account: the form in which it was entered may show it again.
+
+    It is no secret by itself. Logs, errors and API responses contain it as little as the secrets.
+    """
+
+
+IdentifierText = Annotated[SecretStr, Field(min_length=1, max_length=16_384), Identifier()]
+
+
 class SystemIdentityDisabled(BadRequest):
     """The settings do not allow warehouses to use the server's own cloud identity."""
 
@@ -84,7 +94,7 @@ class S3AccessKey(Credential):
     aliases: ClassVar[Mapping[str, str]] = _OLDER
     type: Literal["s3"]
     credential_type: Literal["access-key"]
-    access_key_id: SecretText
+    access_key_id: IdentifierText
     secret_access_key: SecretText
     external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
 
@@ -112,10 +122,10 @@ class CloudflareR2(Credential):
     aliases: ClassVar[Mapping[str, str]] = _OLDER
     type: Literal["s3"]
     credential_type: Literal["cloudflare-r2"]
-    access_key_id: SecretText
+    access_key_id: IdentifierText
     secret_access_key: SecretText
     token: SecretText
-    account_id: SecretText
+    account_id: IdentifierText
 
 
 class AliyunOss(Credential):
@@ -124,7 +134,7 @@ class AliyunOss(Credential):
     aliases: ClassVar[Mapping[str, str]] = _OLDER
     type: Literal["s3"]
     credential_type: Literal["aliyun-oss"]
-    access_key_id: SecretText
+    access_key_id: IdentifierText
     secret_access_key: SecretText
     external_id: SecretText | None = Field(None, description="Sent when a role is assumed")
 
@@ -134,7 +144,7 @@ class StackitAccessKey(Credential):
 
     type: Literal["stackit"]
     credential_type: Literal["access-key"]
-    access_key_id: SecretText
+    access_key_id: IdentifierText
     secret_access_key: SecretText
 
 
@@ -143,8 +153,8 @@ class AzureClientCredentials(Credential):
 
     type: Literal["az"]
     credential_type: Literal["client-credentials"]
-    client_id: SecretText
-    tenant_id: SecretText
+    client_id: IdentifierText
+    tenant_id: IdentifierText
     client_secret: SecretText
 
 

@@ -146,10 +146,12 @@ def create_warehouse(
     allowed_format_versions: list[int] | None = None,
     default_format_version: int | None = None,
     managed_by: str = Warehouse.ManagedBy.SELF_MANAGED,
+    run: FailFastRun | None = None,
 ) -> Warehouse:
     """Create a warehouse in `project` after its store has passed validation (`storage.validation`).
 
-    The actor becomes its owner. The folder of a local warehouse is created.
+    The actor becomes its owner. The folder of a local warehouse is created. `run` records the checks, for callers that
+    show them after a failure.
 
     Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) for a location that overlaps another
     warehouse, `BadRequest` for an invalid name, profile, credential, delete profile or format policy,
@@ -167,7 +169,7 @@ def create_warehouse(
         default_format_version=default_format_version,
         managed_by=managed_by,
     )
-    run, warehouse = FailFastRun(), draft.warehouse
+    run, warehouse = run or FailFastRun(), draft.warehouse
     draft.run_checks(run)
     run.require_passed()
     try:

@@ -115,6 +115,12 @@ class CheckRun(ABC):
         """Add what a check that passed has found."""
         self._results[name] = replace(self._results[name], reason=finding)
 
+    def checks(self) -> list[ValidationCheck]:
+        """Return all checks in order, including those that do not apply."""
+        return [
+            self._results.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_APPLICABLE)) for name in CheckName
+        ]
+
     def has_passed(self, name: CheckName) -> bool:
         return name in self._results and self._results[name].status == Status.PASSED
 
@@ -128,12 +134,6 @@ class CheckRun(ABC):
 
 class ReportRun(CheckRun):
     """Runs all checks whose prerequisites passed, for a report."""
-
-    def checks(self) -> list[ValidationCheck]:
-        """Return all checks in order, including those that do not apply."""
-        return [
-            self._results.get(name, ValidationCheck(name, Status.SKIPPED, reason=NOT_APPLICABLE)) for name in CheckName
-        ]
 
     def _may_run(self, needs: tuple[CheckName, ...]) -> bool:
         return all(self.has_passed(name) for name in needs)
