@@ -14,6 +14,7 @@ from management.admin.pages import Page
 from management.admin.search import SearchPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
+from management.admin.warehouse_add import WarehouseAddPage
 from management.admin.warehouses import WarehousePage, WarehousesPage
 
 
@@ -34,6 +35,7 @@ urlpatterns = [
     page("task/", TasksPage, "tasks"),
     page("audit/", AuditPage, "audit"),
     page("warehouse/", WarehousesPage, "warehouses"),
+    page("warehouse/add/", WarehouseAddPage, "warehouse-add"),
     page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),
     page(f"{WAREHOUSE}/task/<uuid:task_id>/", TaskPage, "task"),
     page(f"{WAREHOUSE}/<slug:tab>/", WarehousePage, "warehouse-tab"),

@@ -14,6 +14,7 @@ from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
+from management.admin.warehouse_add import list_projects_to_create_in
 from management.admin.warehouse_choice import list_warehouses_of_project
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for
@@ -33,7 +34,7 @@ class WarehousesPage(Page):
     def context(self) -> dict[str, Any]:
         projects = list_projects_for(actor=self.actor)
         rows = [(each, *list_warehouses_of_project(self.actor, each)) for each in projects]
-        return {"projects": rows, "user_id": self.actor.user_id}
+        return {"projects": rows, "user_id": self.actor.user_id, "creates_in": list_projects_to_create_in(self.actor)}
 
 
 class WarehousePage(Page):
