@@ -12,6 +12,10 @@ from icekeeper.kernel.errors.types import Forbidden
 from icekeeper.kernel.http.paging import Page as ListingPage
 from management.admin.pages import Page
 from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import check_permissions
+from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef
 
 ROWS_A_PAGE: Final = 50
 
@@ -31,12 +35,16 @@ class DeletedPage(Page):
             return shown
         page = ListingPage("deleted", self.request.GET.get("after"), ROWS_A_PAGE)
         try:
-            shown["rows"], token = list_deleted_tabulars_for(
+            found, token = list_deleted_tabulars_for(
                 actor=self.actor, warehouse_id=wanted.pk, namespace_id=None, page=page
             )
         except Forbidden:
             shown["is_forbidden"] = True
             return shown
+        refs: list[ObjectRef] = [ObjectRef(Securable.Type(each.kind), each.id) for each in found]
+        can_restore = check_permissions(self.actor, [(Can.UNDROP, ref) for ref in refs]) if refs else []
+        shown["rows"] = list(zip(found, can_restore, strict=True))
+        shown["can_restore"] = any(can_restore)
         if token is not None:
             shown["next_url"] = f"?{urlencode({'warehouse': wanted.pk, 'after': token})}"
         return shown

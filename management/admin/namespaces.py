@@ -13,6 +13,7 @@ from management.admin.catalog import tree_context
 from management.admin.contents import contents_context
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
+from management.admin.protection import protection_switch
 from management.admin.tabs import Tab, choose_tab, link_tabs
 
 TABS: Final = (Tab("contents", _("Contents")), Tab("properties", _("Properties")))
@@ -36,6 +37,14 @@ class NamespacePage(Page):
             "namespace": namespace,
             "tabs": link_tabs(TABS, current, "admin:namespace", [warehouse_id, namespace_id]),
             "tab": current,
+            "protection": protection_switch(
+                self.actor,
+                "namespace",
+                warehouse_id=warehouse_id,
+                object_id=namespace_id,
+                own_id=namespace.pk,
+                is_protected=namespace.protected,
+            ),
             **tree_context(found.path, "namespace", namespace_id, name),
         }
         if current == "contents":

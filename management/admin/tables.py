@@ -26,6 +26,7 @@ from management.admin.json_view import json_lines
 from management.admin.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
 from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
+from management.admin.protection import protection_switch
 from management.admin.schema_tab import schema_context
 from management.admin.snapshots_tab import snapshots_context
 from management.admin.snippets import STORAGE_BY_PROFILE_TYPE, Snippet, SnippetTarget, list_snippets
@@ -65,6 +66,14 @@ class TabularPage(Page):
             "kind_label": self.kind_label,
             "tabs": link_tabs(self.tabs, current, f"admin:{self.kind.value}", [warehouse_id, object_id]),
             "tab": current,
+            "protection": protection_switch(
+                self.actor,
+                self.kind.value,
+                warehouse_id=warehouse_id,
+                object_id=object_id,
+                own_id=tabular.pk,
+                is_protected=tabular.protected,
+            ),
             "tab_template": f"console/tabs/{self.overview_template if current == 'overview' else current}.html",
             "facts": find_facts(warehouse_id=warehouse_id, uuids=[object_id]).get(object_id),
             **tree_context(located.path, self.kind.value, object_id, tabular.name),

@@ -11,6 +11,8 @@ from management.admin.deleted import DeletedPage
 from management.admin.namespaces import NamespacePage
 from management.admin.overview import OverviewPage, ProjectPage
 from management.admin.pages import Page
+from management.admin.protection import ProtectionAction
+from management.admin.restore import RestorePage
 from management.admin.search import SearchPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
@@ -32,12 +34,14 @@ urlpatterns = [
     page("catalog/", CatalogPage, "catalog"),
     page("catalog/tree/", TreeFragment, "tree"),
     page("deleted/", DeletedPage, "deleted"),
+    page("deleted/restore/", RestorePage, "restore"),
     page("task/", TasksPage, "tasks"),
     page("audit/", AuditPage, "audit"),
     page("warehouse/", WarehousesPage, "warehouses"),
     page("warehouse/add/", WarehouseAddPage, "warehouse-add"),
     page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),
     page(f"{WAREHOUSE}/task/<uuid:task_id>/", TaskPage, "task"),
+    page(f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>/protection/", ProtectionAction, "protection"),
     page(f"{WAREHOUSE}/<slug:tab>/", WarehousePage, "warehouse-tab"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/", NamespacePage, "namespace"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/<slug:tab>/", NamespacePage, "namespace-tab"),

@@ -138,6 +138,15 @@
     if (url) window.history.replaceState(null, "", url.getAttribute("action"));
   });
 
+  // --- Selection ------------------------------------------------------------------------------------------------
+
+  $$("[data-choose-all]").forEach((all) => {
+    const boxes = $$("input[name=target]", all.closest("table"));
+    all.hidden = false;
+    all.addEventListener("change", () => boxes.forEach((box) => (box.checked = all.checked)));
+    boxes.forEach((box) => box.addEventListener("change", () => (all.checked = boxes.every((each) => each.checked))));
+  });
+
   // --- Fields that depend on others -----------------------------------------------------------------------------
 
   function showVariants() {

@@ -15,6 +15,7 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.tree_fixtures import give
 from tests.console.visitor import Visitor
+from tests.harness.named_callers import CallerClient, NamedCallers
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 
 Visit = Callable[..., Visitor]
@@ -29,6 +30,15 @@ def builtin(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[B
     assert isinstance(chosen, BuiltinAuthorizer)
     yield chosen
     port.authorizer.cache_clear()
+
+
+@pytest.fixture
+def catalog(warehouse: Warehouse, builtin: BuiltinAuthorizer, callers: NamedCallers) -> CallerClient:
+    """An engine that may do everything in the default project."""
+    engine = Actor(user_id=callers.user("engine"))
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, get_project(None).pk), engine)
+    builtin.clear_caches()
+    return CallerClient(f"/catalog/v1/{warehouse.pk}", "engine")
 
 
 @pytest.fixture

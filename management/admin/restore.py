@@ -1,0 +1,153 @@
+"""Restore of dropped tables and views: a preview of what is restored and what is left out, and then the restore."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from catalog.models import Tabular
+from catalog.selectors.tables.undrop_preview import Named, Obstacle, UndropPreview, UndropStep, preview_undrop_for
+from catalog.services.tables.undrop import undrop_tabulars
+from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
+from icekeeper.kernel.ids import parse_id
+from management.admin.navigation import Crumb, Text, object_url
+from management.admin.pages import Page
+from management.templatetags.console import NOTHING
+from storage.models import Warehouse
+from storage.selectors import get_warehouse_for
+from tenancy.authz.actions import Can
+
+REASONS: Final[dict[Obstacle, Text]] = {
+    Obstacle.NOT_FOUND: gettext_lazy("It does not exist any more, or you do not have the permission to see it"),
+    Obstacle.FORBIDDEN: gettext_lazy("You do not have the permission to restore it"),
+    Obstacle.NOT_DROPPED: gettext_lazy("It is not dropped any more"),
+    Obstacle.EXPIRING: gettext_lazy("It is being deleted permanently"),
+    Obstacle.NAME_TAKEN: gettext_lazy("Another object has its name: rename or drop that one first"),
+    Obstacle.NAME_TWICE: gettext_lazy("One that was dropped later has the same name, and is restored"),
+}
+
+
+def restore_url(warehouse_id: object, targets: Sequence[tuple[str, object]]) -> str:
+    """Return the address of the preview of these objects, by kind and id."""
+    query = [("warehouse", str(warehouse_id)), *(("target", f"{kind}:{uuid}") for kind, uuid in targets)]
+    return f"{reverse('admin:restore')}?{urlencode(query)}"
+
+
+class RestorePage(Page):
+    """The preview of a restore; its form has the digest of what it shows."""
+
+    template_name = "console/restore.html"
+    section = "deleted"
+    title = gettext_lazy("Restore")
+
+    def context(self) -> dict[str, Any]:
+        warehouse = self._warehouse(self.request.GET)
+        preview = preview_undrop_for(
+            actor=self.actor, warehouse_id=warehouse.pk, targets=_read_targets(self.request.GET)
+        )
+        return self._shown(warehouse, preview)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Restore what the preview showed, by the service of the API. 409 with the new state if that has changed."""
+        warehouse, targets = self._warehouse(request.POST), _read_targets(request.POST)
+        preview = preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)
+        if preview.digest != request.POST.get("digest"):
+            return self._render_change(warehouse, preview)
+        if not preview.restored:
+            raise BadRequest(_("None of the objects can be restored."))
+        try:
+            undrop_tabulars(actor=self.actor, warehouse_id=warehouse.pk, targets=preview.restored)
+        except (Conflict, NotFound):  # changed after the preview above
+            preview = preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)
+            return self._render_change(warehouse, preview)
+        messages.success(request, _done(preview))
+        return HttpResponseRedirect(f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse.pk})}")
+
+    def _warehouse(self, given: QueryDict) -> Warehouse:
+        warehouse_id = parse_id(given.get("warehouse", ""))
+        if warehouse_id is None:
+            raise NotFound("No such warehouse")
+        return get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
+
+    def _render_change(self, warehouse: Warehouse, preview: UndropPreview) -> HttpResponse:
+        return self.render({**self._shown(warehouse, preview), "is_changed": True}, status=HTTPStatus.CONFLICT)
+
+    def _shown(self, warehouse: Warehouse, preview: UndropPreview) -> dict[str, Any]:
+        steps, restored = preview.steps, len(preview.restored)
+        deleted_url = f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse.pk})}"
+        title = ngettext("Restore %(count)s object?", "Restore %(count)s objects?", len(steps)) % {"count": len(steps)}
+        return {
+            "title": title,
+            "breadcrumb": [
+                Crumb(warehouse.name, object_url("warehouse", warehouse.pk, None)),
+                Crumb(_("Deleted objects"), deleted_url),
+                Crumb(title.rstrip("?")),
+            ],
+            "warehouse_id": warehouse.pk,
+            "targets": [f"{each.kind}:{each.uuid}" for each in steps],
+            "digest": preview.digest,
+            "restored": restored,
+            "tiles": _tiles(steps, restored),
+            "rows": [_row(each, warehouse.pk) for each in steps],
+            "back_url": deleted_url,
+        }
+
+
+def _read_targets(given: QueryDict) -> list[Named]:
+    """Return the objects of an address or a form. Raises `BadRequest` for none, and for texts that name none."""
+    targets: list[Named] = []
+    for text in given.getlist("target"):
+        kind, _colon, uuid = text.partition(":")
+        parsed: UUID | None = parse_id(uuid)
+        if kind not in Tabular.Kind.values or parsed is None:
+            raise BadRequest("target: must be the kind and the id of a table, a view or a generic table")
+        targets.append((Tabular.Kind(kind), parsed))
+    if not targets:
+        raise BadRequest(_("Choose at least one object to restore."))
+    return targets
+
+
+def _tiles(steps: Sequence[UndropStep], restored: int) -> list[dict[str, Any]]:
+    counted = [each.grants for each in steps if each.grants is not None]
+    expirations = [each.expires_at for each in steps if each.obstacle is None and each.expires_at is not None]
+    return [
+        {"label": _("Restored"), "value": str(restored), "note": _("under their names")},
+        {"label": _("Left out"), "value": str(len(steps) - restored), "note": _("see below")},
+        {
+            "label": _("Grants in force again"),
+            "value": str(sum(counted)) if counted else NOTHING,
+            "note": _("on the objects themselves"),
+        },
+        {"label": _("Otherwise deleted"), "at": min(expirations, default=None), "note": _("the first of them")},
+        {"label": _("Undo"), "value": _("Drop again"), "note": _("restored objects can be dropped again")},
+    ]
+
+
+def _row(step: UndropStep, warehouse_id: UUID) -> dict[str, Any]:
+    occupant = step.occupant
+    return {
+        "kind": step.kind,
+        "name": ".".join((*step.levels, step.name)) if step.name else str(step.uuid),
+        "is_restored": step.obstacle is None,
+        "dropped": step.deleted_at,
+        "reason": "" if step.obstacle is None else REASONS[step.obstacle],
+        "occupant_url": None if occupant is None else object_url(occupant.kind, occupant.uuid, warehouse_id),
+        "occupant_created": None if occupant is None else occupant.created_at,
+    }
+
+
+def _done(preview: UndropPreview) -> str:
+    first = next(each for each in preview.steps if each.obstacle is None)
+    count = len(preview.restored)
+    if count == 1:
+        return _("%(name)s was restored.") % {"name": ".".join((*first.levels, first.name))}
+    return _("%(count)s objects were restored.") % {"count": count}
