@@ -9,6 +9,8 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.models import shown_properties
 from catalog.selectors.browse import locate_namespace_for
+from catalog.selectors.permission_objects import namespace_object
+from management.admin.access_tab import access_context
 from management.admin.catalog import tree_context
 from management.admin.contents import contents_context
 from management.admin.navigation import Crumb, crumbs
@@ -16,7 +18,7 @@ from management.admin.pages import Page
 from management.admin.protection import protection_switch
 from management.admin.tabs import Tab, choose_tab, link_tabs
 
-TABS: Final = (Tab("contents", _("Contents")), Tab("properties", _("Properties")))
+TABS: Final = (Tab("contents", _("Contents")), Tab("properties", _("Properties")), Tab("access", _("Access")))
 
 
 class NamespacePage(Page):
@@ -49,6 +51,8 @@ class NamespacePage(Page):
         }
         if current == "contents":
             shown |= contents_context(self.request, self.actor, warehouse_id, found.levels)
+        elif current == "access":
+            shown |= access_context(self.request, self.actor, namespace_object(namespace))
         else:
             properties = shown_properties(namespace.properties, namespace_id=namespace.pk, location=namespace.location)
             shown["properties"] = sorted(properties.items())

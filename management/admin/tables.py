@@ -16,11 +16,13 @@ from catalog.iceberg.display.partition_text import list_partition_specs, list_so
 from catalog.iceberg.totals import read_engine, read_totals
 from catalog.models import Tabular
 from catalog.selectors.browse import LocatedTabular, find_facts, locate_tabular_for
+from catalog.selectors.permission_objects import tabular_object
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import read_stored_json
+from management.admin.access_tab import access_context
 from management.admin.catalog import tree_context
 from management.admin.json_view import json_lines
 from management.admin.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
@@ -84,6 +86,9 @@ class TabularPage(Page):
     def head(self) -> dict[str, Any]:
         """Return what stands above the tabs, beside the name."""
         return {}
+
+    def access_tab(self) -> dict[str, Any]:
+        return access_context(self.request, self.actor, tabular_object(self.located.tabular))
 
     @property
     def warehouse_id(self) -> UUID:
@@ -161,6 +166,7 @@ class TablePage(MetadataPage):
         Tab("schema", _("Schema")),
         Tab("snapshots", _("Snapshots")),
         Tab("usage", _("Usage")),
+        Tab("access", _("Access")),
         Tab("properties", _("Properties")),
         Tab("metadata", _("Metadata")),
     )
@@ -212,6 +218,7 @@ class ViewPage(MetadataPage):
         Tab("overview", _("Overview")),
         Tab("schema", _("Schema")),
         Tab("versions", _("Versions")),
+        Tab("access", _("Access")),
         Tab("properties", _("Properties")),
         Tab("metadata", _("Metadata")),
     )
@@ -267,7 +274,7 @@ class GenericTablePage(TabularPage):
     kind = Tabular.Kind.GENERIC_TABLE
     kind_label = _("Generic table")
     overview_template = "generic_table_overview"
-    tabs = (Tab("overview", _("Overview")), Tab("properties", _("Properties")))
+    tabs = (Tab("overview", _("Overview")), Tab("access", _("Access")), Tab("properties", _("Properties")))
 
     def head(self) -> dict[str, Any]:
         self.generic = load_generic_table_for(

@@ -8,11 +8,21 @@ from django.urls import URLPattern, path
 from management.admin.audit import AuditPage
 from management.admin.catalog import CatalogPage, TreeFragment
 from management.admin.deleted import DeletedPage
+from management.admin.grant_forms import (
+    GrantForm,
+    ManagedAccessForm,
+    ObjectAccessPage,
+    ProjectAccessPage,
+    RevokeForm,
+    RoleAccessPage,
+    ServerAccessPage,
+)
 from management.admin.namespaces import NamespacePage
 from management.admin.overview import OverviewPage, ProjectPage
 from management.admin.pages import Page
 from management.admin.protection import ProtectionAction
 from management.admin.restore import RestorePage
+from management.admin.principals import PrincipalsFragment
 from management.admin.search import SearchPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
@@ -26,11 +36,20 @@ def page(route: str, view: type[Page], name: str) -> URLPattern:
 
 
 WAREHOUSE = "warehouse/<uuid:warehouse_id>"
+ACCESS = "access/object/<str:key>"
 
 urlpatterns = [
     page("", OverviewPage, "index"),
     page("search/", SearchPage, "search"),
     page("project/<str:project_id>/", ProjectPage, "project"),
+    page("project/<str:project_id>/access/", ProjectAccessPage, "project-access"),
+    page("server/access/", ServerAccessPage, "server-access"),
+    page("role/<uuid:role_id>/access/", RoleAccessPage, "role-access"),
+    page("principals/", PrincipalsFragment, "principals"),
+    page(f"{ACCESS}/", ObjectAccessPage, "object-access"),
+    page(f"{ACCESS}/grant/", GrantForm, "object-grant"),
+    page(f"{ACCESS}/revoke/", RevokeForm, "object-revoke"),
+    page(f"{ACCESS}/managed-access/", ManagedAccessForm, "object-managed-access"),
     page("catalog/", CatalogPage, "catalog"),
     page("catalog/tree/", TreeFragment, "tree"),
     page("deleted/", DeletedPage, "deleted"),

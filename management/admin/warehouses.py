@@ -8,6 +8,8 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from catalog.selectors.browse import warehouse_path
+from catalog.selectors.permission_objects import warehouse_object
+from management.admin.access_tab import access_context
 from management.admin.catalog import tree_context
 from management.admin.contents import contents_context
 from management.admin.json_view import json_lines
@@ -21,7 +23,12 @@ from storage.selectors import get_warehouse_for
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import list_projects_for
 
-TABS: Final = (Tab("contents", _("Contents")), Tab("storage", _("Storage")), Tab("rules", _("Rules")))
+TABS: Final = (
+    Tab("contents", _("Contents")),
+    Tab("storage", _("Storage")),
+    Tab("rules", _("Rules")),
+    Tab("access", _("Access")),
+)
 
 
 class WarehousesPage(Page):
@@ -61,4 +68,6 @@ class WarehousePage(Page):
                 shown |= contents_context(self.request, self.actor, warehouse_id, None)
         elif current == "storage":
             shown["profile"] = json_lines(warehouse.storage_profile)
+        elif current == "access":
+            shown |= access_context(self.request, self.actor, warehouse_object(warehouse))
         return shown

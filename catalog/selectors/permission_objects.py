@@ -1,0 +1,106 @@
+"""Objects whose grants a page of the console shows, by the ids in its address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog.errors import no_such_object
+from catalog.models import Namespace, Tabular
+from catalog.objects import ObjectKey, find_permission_target, name_objects
+from storage.errors import no_such_warehouse
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.permissions import is_allowed
+from tenancy.models import Project, Role, Securable
+from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.selectors.objects import NamedObject, PermissionTarget, find_role_target, target_project, the_server
+from tenancy.selectors.projects import get_project
+
+T = Securable.Type
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionObject:
+    """An object with its project (None for the server) and its names.
+
+    `named` has no names where the object is hidden from the caller, who may have permissions on its grants alone.
+    `is_browsable`: the caller sees the object in the catalog, because neither it nor its warehouse is out of use.
+    """
+
+    target: PermissionTarget
+    project: Project | None
+    named: NamedObject
+    is_browsable: bool = True
+
+
+def find_server_object() -> PermissionObject:
+    target = the_server()
+    return PermissionObject(target, None, NamedObject(T.SERVER, str(target.ref.id)))
+
+
+def find_project_object(*, actor: Actor, project_id: str) -> PermissionObject:
+    """Return a project, without its name for callers who do not see it. Raises `ProjectNotFound` (404)."""
+    project = get_project(project_id)
+    named = NamedObject(T.PROJECT, project.pk, project.name)
+    is_seen = is_allowed(actor, Can.GET_METADATA, T.PROJECT, project.pk)
+    return PermissionObject(target_project(project), project, named if is_seen else named.without_names(), is_seen)
+
+
+def find_role_object(*, actor: Actor, role_id: UUID) -> PermissionObject:
+    """Return a role. Raises `RoleIdNotFound` (404)."""
+    target = find_role_target(project=None, role_id=role_id)
+    role = Role.objects.select_related("project").get(pk=role_id)
+    named = NamedObject(T.ROLE, str(role_id), role.name)
+    is_seen = is_allowed(actor, SEEN_BY[T.ROLE], *target.ref)
+    return PermissionObject(target, role.project, named if is_seen else named.without_names(), is_seen)
+
+
+def find_warehouse_object(*, actor: Actor, key: ObjectKey) -> PermissionObject:
+    """Return a warehouse or an object in it, also an inactive or dropped one.
+
+    Raises the 404 of its type; permissions on the grants are for the caller of this function to check.
+    """
+    target = find_permission_target(key=key, project=None)
+    warehouse = Warehouse.objects.select_related("project").filter(pk=key.warehouse_id).first()
+    own_id = securable_id(*target.ref)
+    named = name_objects([own_id]).get(own_id)
+    if warehouse is None or named is None:  # deleted meanwhile
+        raise target.missing if warehouse is not None else no_such_warehouse(key.warehouse_id)
+    is_seen = is_allowed(actor, SEEN_BY[target.ref.type], *target.ref)
+    is_in_use = key.securable_type is T.WAREHOUSE or (
+        warehouse.status == Warehouse.Status.ACTIVE and not named.is_dropped
+    )
+    return PermissionObject(
+        target, warehouse.project, named if is_seen else named.without_names(), is_seen and is_in_use
+    )
+
+
+def warehouse_object(warehouse: Warehouse) -> PermissionObject:
+    """Return a warehouse that the caller sees, read with its project."""
+    missing = no_such_warehouse(warehouse.pk)
+    own_id = str(warehouse.pk)
+    named = NamedObject(T.WAREHOUSE, own_id, warehouse.name, own_id, warehouse.name)
+    return PermissionObject(PermissionTarget(ObjectRef(T.WAREHOUSE, warehouse.pk), missing), warehouse.project, named)
+
+
+def namespace_object(namespace: Namespace) -> PermissionObject:
+    """Return a namespace that the caller sees, read with its warehouse and project."""
+    warehouse = namespace.warehouse
+    named = NamedObject(
+        T.NAMESPACE, str(namespace.pk), None, str(warehouse.pk), warehouse.name, tuple(namespace.levels)
+    )
+    missing = no_such_object(T.NAMESPACE.value, namespace.pk)
+    return PermissionObject(PermissionTarget(ObjectRef(T.NAMESPACE, namespace.pk), missing), warehouse.project, named)
+
+
+def tabular_object(tabular: Tabular) -> PermissionObject:
+    """Return a live table, view or generic table that the caller sees, read with its namespace and project."""
+    kind, namespace = T(tabular.kind), tabular.namespace
+    warehouse = namespace.warehouse
+    named = NamedObject(
+        kind, str(tabular.uuid), tabular.name, str(warehouse.pk), warehouse.name, tuple(namespace.levels)
+    )
+    missing = no_such_object(kind.value, tabular.uuid)
+    return PermissionObject(PermissionTarget(ObjectRef(kind, tabular.pk), missing), warehouse.project, named)

@@ -1,0 +1,248 @@
+"""The access tab of an object: the viewer's permissions, an explanation, and the grants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from catalog.objects import name_objects
+from catalog.selectors.permission_objects import PermissionObject
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.http.paging import Page as ListingPage
+from icekeeper.kernel.http.paging import listing_key
+from management.admin.access_objects import KIND_LABELS, access_url, key_of, label_of
+from management.admin.explanation_view import ExplanationView, view_explanation
+from management.admin.principals import ICONS, Picked, Picker, principal_value, read_picked
+from tenancy.actor import Actor, Grantee, acting_as
+from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, reads_grants
+from tenancy.authz.port import AuthorizationBackendError
+from tenancy.models import Securable
+from tenancy.selectors.explanations import explain_for
+from tenancy.selectors.grants import (
+    GrantFilter,
+    ListedGrant,
+    get_managed_access_for,
+    list_grantable_for,
+    list_grants_for,
+    list_grants_on_for,
+)
+from tenancy.selectors.permission_checks import list_allowed_actions_for
+from tenancy.selectors.principal_names import PrincipalName, name_principals
+from tenancy.selectors.projects import get_project_for
+
+GRANTS_A_PAGE: Final = 50
+HAVE_MANAGED_ACCESS: Final = frozenset({Securable.Type.WAREHOUSE, Securable.Type.NAMESPACE})
+
+
+@dataclass(frozen=True, slots=True)
+class ActionChip:
+    """An action and the address that explains it."""
+
+    name: str
+    label: str
+    url: str
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLine:
+    """A grant on the object, as a row of the table. `value` names the principal in forms."""
+
+    value: str
+    icon: str
+    principal: str
+    note: str
+    is_blocked: bool
+    privilege: str
+    created_at: datetime
+    expires_at: datetime | None
+    can_revoke: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedAccessView:
+    """`can_set` shows the button; `is_inherited`: it is in effect because of an object above."""
+
+    is_set: bool
+    is_inherited: bool
+    can_set: bool
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrivilegeOption:
+    name: str
+    description: str
+
+
+class AccessTab:
+    """Reads what the viewer may see of the access to one object."""
+
+    def __init__(self, request: HttpRequest, actor: Actor, shown: PermissionObject) -> None:
+        """Read the actions that are allowed to the viewer. Raises the 404 of an object that is hidden from them."""
+        self.request, self.actor, self.shown = request, actor, shown
+        self.ref = shown.target.ref
+        self.key = key_of(shown.named)
+        wanted = ACTIONS_ON[self.ref.type]
+        more = (Can.SET_MANAGED_ACCESS,) if self.ref.type in HAVE_MANAGED_ACCESS else ()
+        allowed = list_allowed_actions_for(
+            actor=actor, grantee=None, ref=self.ref, actions=[*wanted, *more], missing=shown.target.missing
+        )
+        self.allowed = set(allowed)
+        if self.ref.type is Securable.Type.PROJECT and not self.allowed & {Can.GET_METADATA, Can.READ_GRANTS}:
+            get_project_for(actor=actor, given=str(self.ref.id))  # 403
+        self.can_read_grants = reads_grants(self.ref) in self.allowed
+
+    def context(self, draft: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return what the template shows; `draft` is the grant form as it was sent, by default the query."""
+        context: dict[str, Any] = {
+            "access_kind": KIND_LABELS[self.ref.type],
+            "access_url": access_url(self.shown.named, is_browsable=self.shown.is_browsable),
+            "access_actions": self._actions(),
+            "denied_actions": sum(each not in self.allowed for each in ACTIONS_ON[self.ref.type]),
+            "can_read_grants": self.can_read_grants,
+            **self._explanation(),
+        }
+        if self.can_read_grants:
+            context |= self._grants() | self._grant_form(self.request.GET if draft is None else draft)
+        if self.ref.type in HAVE_MANAGED_ACCESS:
+            context["managed_access"] = self._managed_access()
+        return context
+
+    def _actions(self) -> list[ActionChip]:
+        return [
+            ActionChip(
+                each.value,
+                each.value.replace("_", " "),
+                f"?{urlencode({'action': each.value})}#explain",
+                each in self.allowed,
+            )
+            for each in ACTIONS_ON[self.ref.type]
+        ]
+
+    def _explanation(self) -> dict[str, Any]:
+        query, project = self.request.GET, self.shown.project
+        picked, problem = Picked(), ""
+        if self.can_read_grants:
+            try:
+                picked = read_picked(query, "who", actor=self.actor, project=project)
+            except BadRequest as error:
+                problem = error.message
+        wanted = query.get("action", "")
+        action = next((each for each in ACTIONS_ON[self.ref.type] if each.value == wanted), None)
+        explained: ExplanationView | None = None
+        if action is not None and picked.choices is None and not problem:
+            try:
+                explained = self._explain(picked, action)
+            except AuthorizationBackendError:
+                problem = _("The authorization backend does not respond. Try again.")
+            except CatalogError as error:
+                if error.status >= 500:  # noqa: PLR2004
+                    raise
+                problem = error.message
+        return {
+            "explain_picker": picked.picker("who", gettext_lazy("Principal"), project),
+            "explain_action": wanted,
+            "explained": explained,
+            "explain_problem": problem,
+        }
+
+    def _explain(self, picked: Picked, action: Can) -> ExplanationView:
+        own = acting_as(self.actor)
+        found = explain_for(
+            actor=self.actor,
+            grantee=picked.grantee,
+            ref=self.ref,
+            action=action,
+            missing=self.shown.target.missing,
+            name_objects=name_objects,
+        )
+        principal = picked.name
+        if principal is None:
+            principal = PrincipalName("user", "") if own is None else name_principals([own])[own]
+        return view_explanation(found, principal, action.value, self.shown.named)
+
+    def _grants(self) -> dict[str, Any]:
+        key = listing_key("console grants", self.key)
+        page = ListingPage(key, self.request.GET.get("grants-after"), GRANTS_A_PAGE)
+        found, token = self._list_grants(page)
+        self.grantable = list_grantable_for(actor=self.actor, target=self.shown.target, grantee=None)
+        names = name_principals({each.grantee for each in found})
+        may_change = {each.name for each, is_allowed in self.grantable if is_allowed}
+        return {
+            "grants": [_line(each, names[each.grantee], may_change) for each in found],
+            "grants_next_url": None if token is None else f"?{urlencode({'grants-after': token})}#grants",
+            "revoke_url": reverse("admin:object-revoke", args=[self.key]),
+        }
+
+    def _list_grants(self, page: ListingPage) -> tuple[list[ListedGrant], str | None]:
+        target = self.shown.target
+        if self.ref.type is Securable.Type.ROLE:  # its assignments, which include the members
+            return list_grants_for(
+                actor=self.actor, ref=self.ref, missing=target.missing, wanted=GrantFilter(), page=page
+            )
+        return list_grants_on_for(actor=self.actor, target=target, grantee=None, page=page)
+
+    def _grant_form(self, draft: Mapping[str, str]) -> dict[str, Any]:
+        options = [_option(each) for each, is_allowed in self.grantable if is_allowed]
+        if not options:
+            return {}
+        problem = ""
+        try:
+            picked = read_picked(draft, "grantee", actor=self.actor, project=self.shown.project)
+        except BadRequest as error:
+            picked, problem = Picked(), error.message
+        picker: Picker = picked.picker("grantee", gettext_lazy("Principal"), self.shown.project)
+        return {
+            "grant_form": {
+                "url": reverse("admin:object-grant", args=[self.key]),
+                "find_url": access_url(self.shown.named, is_browsable=self.shown.is_browsable),
+                "picker": picker,
+                "options": options,
+                "privilege": draft.get("privilege", ""),
+                "expires": draft.get("expires", ""),
+                "problem": problem,
+            }
+        }
+
+    def _managed_access(self) -> ManagedAccessView:
+        found = get_managed_access_for(actor=self.actor, ref=self.ref, missing=self.shown.target.missing)
+        return ManagedAccessView(
+            found.is_set,
+            found.is_in_effect and not found.is_set,
+            Can.SET_MANAGED_ACCESS in self.allowed,
+            reverse("admin:object-managed-access", args=[self.key]),
+        )
+
+
+def _line(grant: ListedGrant, name: PrincipalName, may_change: set[str]) -> GrantLine:
+    grantee: Grantee = grant.grantee
+    note = name.note or (grantee.user_id or "")
+    return GrantLine(
+        principal_value(grantee), ICONS[name.kind], name.name, note if note != name.name else "", name.is_blocked,
+        grant.privilege, grant.created_at, grant.expires_at, grant.privilege in may_change,
+    )  # fmt: skip
+
+
+def _option(privilege: Privilege) -> PrivilegeOption:
+    return PrivilegeOption(privilege.name, privilege.description)
+
+
+def access_context(request: HttpRequest, actor: Actor, shown: PermissionObject) -> dict[str, Any]:
+    """Return what the access tab of an object shows to `actor`."""
+    return AccessTab(request, actor, shown).context()
+
+
+def described(shown: PermissionObject) -> str:
+    """Return an object in messages: `table sales.orders`."""
+    label = label_of(shown.named)
+    kind = str(KIND_LABELS[shown.named.securable_type])
+    return label if label.startswith(kind) or shown.project is None else f"{kind} {label}"

@@ -1,0 +1,190 @@
+"""An explanation of a permission as plain values: a verdict, rows of boxes, and the grants that would allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from management.admin.access_objects import KIND_LABELS, icon_of, label_of, page_url
+from management.admin.navigation import Text
+from management.admin.principals import ICONS
+from tenancy.authz.explanation import ALLOWALL
+from tenancy.authz.permissions import Standing
+from tenancy.authz.role_paths import Entry
+from tenancy.models import Securable
+from tenancy.selectors.explanations import Explained, VisibleGrant, VisibleStep
+from tenancy.selectors.objects import NamedObject
+from tenancy.selectors.principal_names import PrincipalName
+
+T = Securable.Type
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of a chain. `edge` is the text on the line that leads to it; `is_privilege` sets that in monospace."""
+
+    icon: str
+    title: Text
+    note: Text = ""
+    url: str = ""
+    edge: Text = ""
+    is_privilege: bool = False
+    is_last: bool = False
+    is_hidden: bool = False
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    privilege: str
+    where: Text
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationView:
+    """`verdict` is `allowed`, `denied` or `unknown`. `source` is set where a single grant is the reason."""
+
+    verdict: str
+    principal: str
+    action: str
+    source: tuple[str, str, str] | None
+    standing: Text
+    rows: Sequence[Sequence[Box]]
+    cures: Sequence[Cure]
+    is_delivering: bool
+
+
+_STANDING: Final[dict[str, Text]] = {
+    ALLOWALL: gettext_lazy("Authorization is off on this server: every user has all permissions."),
+    Standing.BLOCKED.value: gettext_lazy("The user is blocked, and has no permissions until that ends."),
+    Standing.EVERYBODY.value: gettext_lazy("Every registered user has this permission."),
+    Standing.INSTANCE_ADMIN.value: gettext_lazy("Instance admins have this permission without a grant."),
+    Standing.INTERNAL.value: gettext_lazy("The server itself has all permissions."),
+}
+"""Why a decision does not depend on grants."""
+
+
+def view_explanation(
+    explained: Explained, principal: PrincipalName, action: str, checked: NamedObject
+) -> ExplanationView:
+    """Return what the page shows of an explanation for `action` on the object `checked`."""
+    expected = explained.standing != Standing.BLOCKED and (explained.is_by_grants or explained.standing is not None)
+    rows = _rows(explained.chain, principal, checked)
+    return ExplanationView(
+        verdict="unknown" if explained.is_allowed is None else "allowed" if explained.is_allowed else "denied",
+        principal=principal.name,
+        action=action.replace("_", " "),
+        source=_source(explained.chain, principal),
+        standing="" if explained.standing is None else _STANDING.get(explained.standing, ""),
+        rows=rows,
+        cures=[
+            Cure(each.privilege, _describe_object(each.object, checked), page_url(each.object))
+            for each in explained.cures
+        ],
+        is_delivering=explained.is_allowed is not None and explained.is_allowed != expected,
+    )
+
+
+def _describe_object(named: NamedObject, checked: NamedObject) -> str:
+    kind = KIND_LABELS[named.securable_type]
+    if (named.securable_type, named.object_id) == (checked.securable_type, checked.object_id):
+        return _("on this %(kind)s") % {"kind": kind}
+    return (
+        _("on %(kind)s %(name)s") % {"kind": kind, "name": label_of(named)}
+        if _is_named(named)
+        else (_("on %(name)s") % {"name": label_of(named)})
+    )
+
+
+def _is_named(named: NamedObject) -> bool:
+    return named.name is not None or bool(named.levels)
+
+
+def _source(chain: Sequence[VisibleStep | None], principal: PrincipalName) -> tuple[str, str, str] | None:
+    """Return grantee, privilege and object of the only grant of a chain."""
+    steps = [step for step in chain if step is not None and step.grant is not None]
+    if len(steps) != 1 or None in chain:
+        return None
+    (step,) = steps
+    grant = step.grant
+    if grant is None or grant.through is None:
+        return None
+    grantee = grant.through[-1].role_name if grant.through else principal.name
+    return grantee, grant.privilege, label_of(step.object)
+
+
+def _rows(chain: Sequence[VisibleStep | None], principal: PrincipalName, checked: NamedObject) -> list[list[Box]]:
+    """Return a row for each grant of the chain, from the principal to the object that the grant leads to."""
+    rows: list[list[Box]] = []
+    previous: NamedObject | None = None
+    for step in chain:
+        if step is None:
+            if not rows:
+                rows.append([_first(principal)])
+            rows[-1].append(Box("lock", _("not visible to you"), edge=_("by a grant"), is_hidden=True))
+            previous = None
+            continue
+        if step.grant is not None:
+            rows.append([_first(principal), *_roles(step.grant), _granted(step, step.grant)])
+        elif previous is None or _same(previous, step.object):
+            if not rows or previous is None:
+                rows = rows or [[_first(principal)]]
+                rows[-1].append(_box(step.object, _("leads to")))
+        else:
+            rows[-1].append(_box(step.object, _link(previous, step.object)))
+        previous = step.object
+    if rows and previous is not None and _same(previous, checked):
+        rows[-1][-1] = replace(rows[-1][-1], is_last=True)
+    return rows
+
+
+def _first(principal: PrincipalName) -> Box:
+    return Box(ICONS[principal.kind], principal.name, _("role") if principal.kind == "role" else _("user"))
+
+
+def _roles(grant: VisibleGrant) -> list[Box]:
+    if grant.through is None:
+        return [Box("lock", _("roles not visible to you"), edge=_("member of"), is_hidden=True)]
+    return [
+        Box(
+            "roles",
+            each.role_name,
+            _("role, from the sign-in") if each.entry is Entry.TOKEN else _("role"),
+            edge=_("owner of") if each.entry is Entry.OWNER else _("member of"),
+            expires_at=each.expires_at,
+        )
+        for each in grant.through
+        if each.entry is not Entry.ASSUMED  # it is the principal
+    ]
+
+
+def _granted(step: VisibleStep, grant: VisibleGrant) -> Box:
+    return replace(_box(step.object, grant.privilege), is_privilege=True, expires_at=grant.expires_at)
+
+
+def _box(named: NamedObject, edge: str) -> Box:
+    kind = KIND_LABELS[named.securable_type]
+    title = (named.levels[-1] if named.levels and named.name is None else named.name) or label_of(named)
+    return Box(icon_of(named.securable_type), title, kind, page_url(named), edge)
+
+
+def _same(one: NamedObject, other: NamedObject) -> bool:
+    return (one.securable_type, one.object_id) == (other.securable_type, other.object_id)
+
+
+_DEPTHS: Final = {T.SERVER: 0, T.PROJECT: 1, T.WAREHOUSE: 2, T.ROLE: 2, T.TAG: 2, T.NAMESPACE: 3}
+
+
+def _link(above: NamedObject, below: NamedObject) -> str:
+    is_down = (_depth(above), len(above.levels)) < (_depth(below), len(below.levels))
+    return _("contains") if is_down else _("is in")
+
+
+def _depth(named: NamedObject) -> int:
+    return _DEPTHS.get(named.securable_type, 4)

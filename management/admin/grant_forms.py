@@ -1,0 +1,198 @@
+"""Forms that change the grants on an object, by the services that the API calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext as _
+
+from catalog.selectors.permission_objects import PermissionObject
+from icekeeper.kernel.errors.types import BadRequest
+from management.admin.access_objects import access_url, find_object, icon_of, label_of
+from management.admin.access_tab import AccessTab, described
+from management.admin.navigation import Crumb
+from management.admin.pages import Page
+from management.admin.principals import read_picked, read_principal
+from tenancy.actor import Grantee
+from tenancy.selectors.principal_names import name_principals
+from tenancy.services.grants import (
+    GrantExists,
+    GrantNotFound,
+    GrantSpec,
+    apply_assignments,
+    apply_grants,
+    build_difference,
+    set_managed_access,
+)
+
+
+class InvalidExpiry(BadRequest):
+    wire_type = "InvalidExpiry"
+
+
+def read_expiry(text: str) -> datetime | None:
+    """Return the time of a field of type `datetime-local`, in UTC; None if it is empty. Raises `InvalidExpiry`."""
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidExpiry(_("The expiry must be a date and time, such as 2027-01-31T18:00")) from None
+
+
+def read_privilege(text: str) -> str:
+    """Return a text that can be a privilege, known or not. Raises `BadRequest`."""
+    if not text.replace("_", "").isalnum():
+        raise BadRequest(_("Choose a privilege."))
+    return text
+
+
+class ObjectAccessPage(Page):
+    """The access to one object on a page of its own: of the server, projects and roles, and of objects whose grants
+    the viewer may read without seeing the object."""
+
+    template_name = "console/object_access.html"
+    section = "grants"
+    shown: PermissionObject
+
+    def context(self) -> dict[str, Any]:
+        self.shown = find_object(actor=self.actor, key=self.key())
+        return self.access_context()
+
+    def key(self) -> str:
+        key: str = self.kwargs["key"]
+        return key
+
+    def access_context(self, draft: Mapping[str, str] | None = None) -> dict[str, Any]:
+        tab = AccessTab(self.request, self.actor, self.shown)
+        named = self.shown.named
+        title = label_of(named)
+        return {
+            "title": title,
+            "breadcrumb": [Crumb(_("Access")), Crumb(title)],
+            "object_icon": icon_of(named.securable_type),
+            "object_id": named.object_id,
+            **tab.context(draft),
+        }
+
+    def conflict(self, draft: Mapping[str, str], message: str) -> HttpResponse:
+        """Return the page as it is now, after another user changed the same grants."""
+        shown = {**self.access_context(draft), "conflict": message}
+        return self.render(shown, status=HTTPStatus.CONFLICT)
+
+
+class ServerAccessPage(ObjectAccessPage):
+    def key(self) -> str:
+        return "server"
+
+
+class ProjectAccessPage(ObjectAccessPage):
+    def key(self) -> str:
+        return f"project:{self.kwargs['project_id']}"
+
+
+class RoleAccessPage(ObjectAccessPage):
+    def key(self) -> str:
+        return f"role:{self.kwargs['role_id']}"
+
+
+class GrantsForm(ObjectAccessPage):
+    """A form that is sent with POST; the browser is led back to the access of the object."""
+
+    http_method_names = ["post"]
+
+    def post(self, request: HttpRequest, *, key: str) -> HttpResponse:
+        self.shown = find_object(actor=self.actor, key=key)
+        return self.apply(request)
+
+    def apply(self, request: HttpRequest) -> HttpResponse:
+        raise NotImplementedError
+
+    def back(self, **query: str) -> HttpResponse:
+        url = access_url(self.shown.named, is_browsable=self.shown.is_browsable)
+        anchor = "#grants"
+        return HttpResponseRedirect(f"{url}?{urlencode(query)}{anchor}" if query else f"{url}{anchor}")
+
+    def name_of(self, grantee: Grantee) -> str:
+        return name_principals([grantee])[grantee].name
+
+
+class GrantForm(GrantsForm):
+    """Grants a privilege; with `replace` a grant that exists gets the new expiry."""
+
+    def apply(self, request: HttpRequest) -> HttpResponse:
+        given = request.POST
+        picked = read_picked(given, "grantee", actor=self.actor, project=self.shown.project)
+        privilege, expires = given.get("privilege", ""), given.get("expires", "")
+        if picked.grantee is None:
+            return self.back(**{"grantee-text": picked.text, "privilege": privilege, "expires": expires})
+        spec = GrantSpec(read_privilege(privilege), picked.grantee, read_expiry(expires))
+        service = apply_grants if given.get("replace") else apply_assignments
+        target, name = self.shown.target, self.name_of(picked.grantee)
+        try:
+            service(
+                actor=self.actor,
+                ref=target.ref,
+                difference=build_difference(writes=[spec], deletes=[]),
+                missing=target.missing,
+            )
+        except GrantExists:
+            text = _(
+                "%(privilege)s is granted to %(principal)s already. To change its expiry, send the form with "
+                "“Replace the expiry of an existing grant”."
+            )
+            return self.conflict(given, text % {"privilege": privilege, "principal": name})
+        values = {"privilege": privilege, "object": described(self.shown), "principal": name}
+        if spec.expires_at is None:
+            messages.success(request, _("%(privilege)s on %(object)s granted to %(principal)s") % values)
+        else:
+            until = {**values, "until": f"{spec.expires_at:%Y-%m-%d %H:%M} UTC"}
+            text = _("%(privilege)s on %(object)s granted to %(principal)s, until %(until)s")
+            messages.success(request, text % until)
+        return self.back()
+
+
+class RevokeForm(GrantsForm):
+    """Revokes a privilege."""
+
+    def apply(self, request: HttpRequest) -> HttpResponse:
+        privilege, grantee = (
+            read_privilege(request.POST.get("privilege", "")),
+            read_principal(request.POST.get("principal", "")),
+        )
+        target = self.shown.target
+        values = {"privilege": privilege, "object": described(self.shown), "principal": self.name_of(grantee)}
+        try:
+            apply_assignments(
+                actor=self.actor,
+                ref=target.ref,
+                difference=build_difference(writes=[], deletes=[GrantSpec(privilege, grantee)]),
+                missing=target.missing,
+            )
+        except GrantNotFound:
+            text = _("Nothing was changed: %(privilege)s is not granted to %(principal)s here, or not any more.")
+            return self.conflict({}, text % values)
+        messages.success(request, _("%(privilege)s on %(object)s revoked from %(principal)s") % values)
+        return self.back()
+
+
+class ManagedAccessForm(GrantsForm):
+    """Enables or disables managed access."""
+
+    def apply(self, request: HttpRequest) -> HttpResponse:
+        wanted = request.POST.get("managed", "")
+        if wanted not in {"on", "off"}:
+            raise BadRequest("managed: must be on or off")
+        target = self.shown.target
+        set_managed_access(actor=self.actor, ref=target.ref, is_managed=wanted == "on", missing=target.missing)
+        text = _("Managed access of %(object)s is on") if wanted == "on" else _("Managed access of %(object)s is off")
+        messages.success(request, text % {"object": described(self.shown)})
+        return self.back()
