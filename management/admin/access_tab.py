@@ -18,19 +18,20 @@ from catalog.selectors.permission_objects import PermissionObject
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
+from management.admin.access_matrix import ROWS_A_PAGE, view_matrix
 from management.admin.access_objects import KIND_LABELS, access_url, key_of, label_of
 from management.admin.explanation_view import ExplanationView, view_explanation
 from management.admin.principals import ICONS, Picked, Picker, principal_value, read_picked
 from tenancy.actor import Actor, Grantee, acting_as
-from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, reads_grants
+from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Securable
+from tenancy.selectors.access_reviews import review_matrix_for
 from tenancy.selectors.explanations import explain_for
 from tenancy.selectors.grants import (
     GrantFilter,
     ListedGrant,
     get_managed_access_for,
-    list_grantable_for,
     list_grants_for,
     list_grants_on_for,
 )
@@ -93,8 +94,10 @@ class AccessTab:
         self.key = key_of(shown.named)
         wanted = ACTIONS_ON[self.ref.type]
         more = (Can.SET_MANAGED_ACCESS,) if self.ref.type in HAVE_MANAGED_ACCESS else ()
+        self.privileges = privileges_on(self.ref.type)
+        granting = [grant_action(each.name) for each in self.privileges]
         allowed = list_allowed_actions_for(
-            actor=actor, grantee=None, ref=self.ref, actions=[*wanted, *more], missing=shown.target.missing
+            actor=actor, grantee=None, ref=self.ref, actions=[*wanted, *more, *granting], missing=shown.target.missing
         )
         self.allowed = set(allowed)
         if self.ref.type is Securable.Type.PROJECT and not self.allowed & {Can.GET_METADATA, Can.READ_GRANTS}:
@@ -111,8 +114,11 @@ class AccessTab:
             "can_read_grants": self.can_read_grants,
             **self._explanation(),
         }
+        is_matrix = self.request.GET.get("view") == "matrix"
         if self.can_read_grants:
-            context |= self._grants() | self._grant_form(self.request.GET if draft is None else draft)
+            context["grants_view"] = "matrix" if is_matrix else "list"
+            context |= self._matrix() if is_matrix else self._grants()
+            context |= self._grant_form(self.request.GET if draft is None else draft)
         if self.ref.type in HAVE_MANAGED_ACCESS:
             context["managed_access"] = self._managed_access()
         return context
@@ -174,13 +180,42 @@ class AccessTab:
         key = listing_key("console grants", self.key)
         page = ListingPage(key, self.request.GET.get("grants-after"), GRANTS_A_PAGE)
         found, token = self._list_grants(page)
-        self.grantable = list_grantable_for(actor=self.actor, target=self.shown.target, grantee=None)
         names = name_principals({each.grantee for each in found})
-        may_change = {each.name for each, is_allowed in self.grantable if is_allowed}
+        may_change = self._changeable()
         return {
             "grants": [_line(each, names[each.grantee], may_change) for each in found],
             "grants_next_url": None if token is None else f"?{urlencode({'grants-after': token})}#grants",
             "revoke_url": reverse("admin:object-revoke", args=[self.key]),
+        }
+
+    def _changeable(self) -> set[str]:
+        """Return the privileges that the viewer may grant and revoke here."""
+        return {each.name for each in self.privileges if grant_action(each.name) in self.allowed}
+
+    def _matrix(self) -> dict[str, Any]:
+        query, shown = self.request.GET, self.shown
+        more: list[Grantee] = []
+        try:
+            picked = read_picked(query, "row", actor=self.actor, project=shown.project)
+        except BadRequest:
+            picked = Picked()
+        if picked.grantee is not None:
+            more.append(picked.grantee)
+        page = ListingPage(listing_key("console matrix", self.key), query.get("matrix-after"), ROWS_A_PAGE)
+        found, token = review_matrix_for(
+            actor=self.actor,
+            target=shown.target,
+            project=shown.project,
+            more=more,
+            name_objects=name_objects,
+            page=page,
+        )
+        after = None if token is None else f"?{urlencode({'view': 'matrix', 'matrix-after': token})}#grants"
+        return {
+            "matrix": view_matrix(found, shown.target, self.privileges, self._changeable()),
+            "matrix_next_url": after,
+            "matrix_picker": picked.picker("row", gettext_lazy("Add a principal"), shown.project),
+            "preview_url": reverse("admin:object-preview", args=[self.key]),
         }
 
     def _list_grants(self, page: ListingPage) -> tuple[list[ListedGrant], str | None]:
@@ -192,7 +227,8 @@ class AccessTab:
         return list_grants_on_for(actor=self.actor, target=target, grantee=None, page=page)
 
     def _grant_form(self, draft: Mapping[str, str]) -> dict[str, Any]:
-        options = [_option(each) for each, is_allowed in self.grantable if is_allowed]
+        may_change = self._changeable()
+        options = [_option(each) for each in self.privileges if each.name in may_change]
         if not options:
             return {}
         problem = ""

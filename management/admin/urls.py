@@ -17,6 +17,7 @@ from management.admin.grant_forms import (
     RoleAccessPage,
     ServerAccessPage,
 )
+from management.admin.grant_previews import PreviewPage, SaveForm
 from management.admin.namespaces import NamespacePage
 from management.admin.overview import OverviewPage, ProjectPage
 from management.admin.pages import Page
@@ -49,6 +50,8 @@ urlpatterns = [
     page(f"{ACCESS}/", ObjectAccessPage, "object-access"),
     page(f"{ACCESS}/grant/", GrantForm, "object-grant"),
     page(f"{ACCESS}/revoke/", RevokeForm, "object-revoke"),
+    page(f"{ACCESS}/preview/", PreviewPage, "object-preview"),
+    page(f"{ACCESS}/save/", SaveForm, "object-save"),
     page(f"{ACCESS}/managed-access/", ManagedAccessForm, "object-managed-access"),
     page("catalog/", CatalogPage, "catalog"),
     page("catalog/tree/", TreeFragment, "tree"),

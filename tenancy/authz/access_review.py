@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
@@ -212,6 +212,28 @@ class GrantedRow:
     securable_id: str
     privilege: str
     expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantChanges:
+    """Changes of the grants on one object that a review takes for made: rows to add, and pairs of grantee and privilege
+    to leave out."""
+
+    granted: tuple[GrantedRow, ...] = ()
+    revoked: frozenset[tuple[str | UUID, str]] = frozenset()
+
+    @property
+    def roles(self) -> set[UUID]:
+        changed = {*(row.grantee for row in self.granted), *(grantee for grantee, _ in self.revoked)}
+        return {each for each in changed if isinstance(each, UUID)}
+
+    def apply(self, rows: Iterable[GrantedRow], own_id: str, grantees: Collection[str | UUID]) -> list[GrantedRow]:
+        """Return the rows as they would be; `grantees` are those that the rows were read for."""
+        kept = [row for row in rows if row.securable_id != own_id or (row.grantee, row.privilege) not in self.revoked]
+        return [*kept, *(row for row in self.granted if row.grantee in grantees)]
+
+
+NO_CHANGES: Final = GrantChanges()
 
 
 def read_path(securable_id: str) -> tuple[Node, ...]:

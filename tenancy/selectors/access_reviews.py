@@ -20,6 +20,8 @@ from icekeeper.kernel.http.paging import MIN_ID, Page, write_page_token
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.access_review import (
+    NO_CHANGES,
+    GrantChanges,
     GrantedRow,
     Rights,
     Source,
@@ -43,12 +45,14 @@ from tenancy.authz.role_paths import (
     RolePath,
     earliest_expiry,
     read_edges_into,
+    read_edges_out_of,
     read_memberships_in,
+    read_memberships_of,
 )
 from tenancy.models import Project, Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
-from tenancy.selectors.grants import require_permission_to_read_grants
+from tenancy.selectors.grants import ListedGrant, list_grants_to, require_permission_to_read_grants
 from tenancy.selectors.objects import NamedObject, NameObjects, PermissionTarget, target_project
 from tenancy.selectors.permission_checks import check_subject
 from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
@@ -73,19 +77,24 @@ class Principal:
 class ObjectReview:
     """Review of one object. Its roles are read once, by the constructor, users page by page."""
 
-    def __init__(self, ref: ObjectRef) -> None:
-        """Read the path and the roles of an existing object. At most five statements."""
+    def __init__(self, ref: ObjectRef, changes: GrantChanges = NO_CHANGES, *, roles: Collection[UUID] = ()) -> None:
+        """Read the path and the roles of an existing object, as if `changes` were made. At most five statements.
+
+        `roles` are read in any case.
+        """
+        self._changes = changes
         self.path = read_path(securable_id(*ref))
         self._depths = {node.id: depth for depth, node in enumerate(self.path)}
         self._below = ids_checked_below(self.path)
         self._role_id = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
         self._effective_rows: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
-        for row in read_granted(self._depths, Q(role__isnull=False)):
+        granted = read_granted(self._depths, Q(role__isnull=False))
+        for row in changes.apply(granted, self.path[-1].id, changes.roles):
             if isinstance(row.grantee, UUID) and self._is_effective(row):
                 self._granted.setdefault(row.grantee, []).append(row)
         self._seeing = read_roles_seeing(self._below)
-        seeds = {*self._granted, *self._seeing, *([] if self._role_id is None else [self._role_id])}
+        seeds = {*self._granted, *self._seeing, *roles, *([] if self._role_id is None else [self._role_id])}
         self._graph = RoleGraph(read_edges_into(seeds))
         self._roles = sorted(seeds | self._graph.inner_roles, key=str)
 
@@ -112,25 +121,46 @@ class ObjectReview:
         found += self._of_users(users[:available])
         return found, f"{_USER}{users[available - 1]}" if len(users) > available else None
 
-    def _of_roles(self, role_ids: Sequence[UUID]) -> list[tuple[Principal, Rights]]:
+    def of(self, grantees: Collection[Grantee]) -> list[tuple[Principal, Rights]]:
+        """Return the existing ones of these principals, also those without rights: first roles, then users.
+
+        The roles must be among those that the constructor read, as `roles`. At most six statements.
+        """
+        role_ids = sorted({each.role_id for each in grantees if each.role_id is not None}, key=str)
+        user_ids = sorted({each.user_id for each in grantees if each.user_id is not None})
+        return [*self._of_roles(role_ids, is_complete=True), *self._of_users(user_ids, is_complete=True)]
+
+    def of_subject(self, subject: Subject) -> Rights:
+        """Return the rights of a caller, whose token may give roles. At most three statements."""
+        first = read_memberships_of(subject)
+        role_paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).longest_lasting_paths(first)
+        own: list[GrantedRow] = []
+        if subject.user_id is not None and subject.assumed_role is None:
+            own = self._changes.apply(
+                read_granted(self._depths, Q(user_id=subject.user_id)), self.path[-1].id, {subject.user_id}
+            )
+        return self._rights(role_paths, own, ())
+
+    def _of_roles(self, role_ids: Sequence[UUID], *, is_complete: bool = False) -> list[tuple[Principal, Rights]]:
         known = {row.pk: row for row in Role.objects.filter(pk__in=role_ids)} if role_ids else {}
         found = []
         for role_id in role_ids:
             row = known.get(role_id)
             role_paths = self._graph.longest_lasting_paths([Membership(role_id, Entry.ASSUMED)])
             rights = self._rights(role_paths, (), ())
-            if row is not None and rights.effective:
+            if row is not None and (rights.effective or is_complete):
                 from_tokens = row.provider_id != OWN_PROVIDER
                 found.append((Principal(row.name, role_id=row.pk, has_members_of_tokens=from_tokens), rights))
         return found
 
-    def _of_users(self, user_ids: Sequence[str]) -> list[tuple[Principal, Rights]]:
+    def _of_users(self, user_ids: Sequence[str], *, is_complete: bool = False) -> list[tuple[Principal, Rights]]:
         if not user_ids:
             return []
         known = {row.pk: row for row in User.objects.filter(pk__in=user_ids, deleted_at__isnull=True)}
         first = read_memberships_in(user_ids, self._roles)
         granted: dict[str, list[GrantedRow]] = {}
-        for row in read_granted(self._depths, Q(user_id__in=user_ids)):
+        rows = read_granted(self._depths, Q(user_id__in=user_ids))
+        for row in self._changes.apply(rows, self.path[-1].id, set(user_ids)):
             if isinstance(row.grantee, str) and self._is_effective(row):
                 granted.setdefault(row.grantee, []).append(row)
         seeing = read_users_seeing(self._below, user_ids)
@@ -139,7 +169,7 @@ class ObjectReview:
             user = known.get(user_id)
             role_paths = self._graph.longest_lasting_paths(first.get(user_id, ()))
             rights = self._rights(role_paths, granted.get(user_id, ()), seeing.get(user_id, ()))
-            if user is not None and rights.effective:
+            if user is not None and (rights.effective or is_complete):
                 found.append((Principal(user.name, user_id=user.pk, is_blocked=not user.is_active), rights))
         return found
 
@@ -239,6 +269,48 @@ def review_object_for(
         return ObjectReviewChunk(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
 
     return chunk
+
+
+@dataclass(frozen=True, slots=True)
+class GrantMatrix:
+    """A page of the principals of an object with their rights; `own` are the grants on the object itself."""
+
+    entries: Sequence[tuple[Principal, Rights]]
+    own: Mapping[Grantee, Mapping[str, ListedGrant]]
+    names: Names
+
+
+def review_matrix_for(
+    *,
+    actor: Actor,
+    target: PermissionTarget,
+    project: Project | None,
+    more: Collection[Grantee],
+    name_objects: NameObjects,
+    page: Page,
+) -> tuple[GrantMatrix, str | None]:
+    """Review who has rights on an object as `review_object_for`, with the grants on it, and the next page token.
+
+    The principals of `more` come first on the first page, also those without rights.
+    """
+    require_permission(actor, reads_grants(target.ref), *target.ref, missing=target.missing)
+    after = page.after_key()
+    _audit(actor, target.ref, project, {"export": False})
+    review = ObjectReview(target.ref, roles={each.role_id for each in more if each.role_id is not None})
+    entries, end = review.page(after=after, limit=page.size or MAX_REVIEW_PAGE_SIZE)
+    if more and not after:
+        chosen = review.of(more)
+        entries = [*chosen, *(each for each in entries if grantee_of(each[0]) not in set(more))]
+    objects = _named_path(actor, [node.id for node in review.path], name_objects)
+    names = Names(objects, _roles(rights.sources for _, rights in entries))
+    own: dict[Grantee, dict[str, ListedGrant]] = {}
+    for grant in list_grants_to(ref=target.ref, grantees={grantee_of(each) for each, _ in entries}):
+        own.setdefault(grant.grantee, {})[grant.privilege] = grant
+    return GrantMatrix(entries, own, names), None if end is None else write_page_token(page.kind, end)
+
+
+def grantee_of(principal: Principal) -> Grantee:
+    return Grantee(principal.user_id, principal.role_id)
 
 
 def review_sources_for(

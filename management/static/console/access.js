@@ -91,5 +91,45 @@
     input.addEventListener("blur", () => setTimeout(close, 150));
   }
 
+  // --- Matrix --------------------------------------------------------------------------------------------------
+
+  function setUpMatrix(form) {
+    const bar = $("[data-change-bar]", form);
+    if (!bar) return;
+    const count = $("[data-change-count]", bar);
+    const boxes = $$("input[type=checkbox]", form);
+    function show() {
+      const changed = boxes.filter((box) => box.checked !== box.defaultChecked);
+      boxes.forEach((box) => box.parentElement.classList.toggle("ik-cell--changed", box.checked !== box.defaultChecked));
+      bar.hidden = changed.length === 0;
+      count.textContent = changed.length === 1 ? count.dataset.one : count.dataset.many.replace("{count}", changed.length);
+    }
+    function move(event) {
+      const cell = event.target.closest("td");
+      const row = cell && cell.parentElement;
+      if (!row) return;
+      const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const rows = $$("tbody tr", form);
+      let at = rows.indexOf(row);
+      let column = cell.cellIndex;
+      for (;;) {
+        at += step[0];
+        column += step[1];
+        const next = rows[at] && rows[at].cells[column];
+        if (!next) return;
+        const box = $("input[type=checkbox]", next);
+        if (box) return box.focus();
+      }
+    }
+    form.addEventListener("change", show);
+    form.addEventListener("reset", () => setTimeout(show, 0));
+    form.addEventListener("keydown", move);
+    count.setAttribute("role", "status");
+    show();
+  }
+
   $$("[data-picker]").forEach(setUpPicker);
+  $$("[data-matrix]").forEach(setUpMatrix);
 })();

@@ -1,0 +1,187 @@
+"""The preview of a change of grants, and the form that saves what it showed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from secrets import compare_digest
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from icekeeper.kernel.errors.types import BadRequest
+from management.admin.access_matrix import read_changes, read_pairs
+from management.admin.access_objects import KIND_LABELS, access_url, icon_of, key_of, label_of
+from management.admin.access_tab import described
+from management.admin.grant_forms import GrantsForm, read_expiry
+from management.admin.navigation import Crumb
+from management.admin.principals import ICONS, principal_value
+from tenancy.actor import Grantee
+from tenancy.models import Securable
+from tenancy.selectors.access_reviews import grantee_of
+from tenancy.selectors.grant_previews import Effect, GrantPreview, Pair, digest_of_grants, preview_grants_for
+from tenancy.selectors.principal_names import PrincipalName, name_principals
+from tenancy.services.grants import (
+    MAX_CHANGES,
+    GrantExists,
+    GrantNotFound,
+    GrantSpec,
+    apply_assignments,
+    build_difference,
+)
+
+SHOWN_EFFECTS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """A grant or a revocation as a sentence; `field` is the name of its expiry in the form."""
+
+    value: str
+    privilege: str
+    icon: str
+    principal: str
+    field: str = ""
+    expires: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectLine:
+    icon: str
+    principal: str
+    gained: str
+    lost: str
+
+
+class PreviewPage(GrantsForm):
+    """Shows the effect of a form of the matrix, and of a form that could not be saved."""
+
+    template_name = "console/grant_preview.html"
+
+    def apply(self, request: HttpRequest) -> HttpResponse:
+        changes = read_changes(request.POST)
+        if not changes.grants and not changes.revocations:
+            messages.info(request, _("Nothing was marked, so nothing changes."))
+            return self.back(view="matrix")
+        return self.preview(changes.grants, changes.revocations)
+
+    def preview(
+        self,
+        grants: Sequence[Pair],
+        revocations: Sequence[Pair],
+        *,
+        conflict: str = "",
+        expiries: Mapping[Pair, str] | None = None,
+    ) -> HttpResponse:
+        """Return the page with the effect that the changes have now; with `conflict` as an error (409)."""
+        if len(grants) + len(revocations) > MAX_CHANGES:
+            raise BadRequest(_("At most %(limit)s changes can be made at once.") % {"limit": MAX_CHANGES})
+        shown = preview_grants_for(actor=self.actor, target=self.shown.target, grants=grants, revocations=revocations)
+        status = HTTPStatus.CONFLICT if conflict else HTTPStatus.OK
+        return self.render({**self._context(shown, expiries or {}), "conflict": conflict}, status=status)
+
+    def _context(self, preview: GrantPreview, expiries: Mapping[Pair, str]) -> dict[str, Any]:
+        changed = (*preview.grants, *preview.revocations, *preview.unchanged)
+        names = name_principals({grantee for _, grantee in changed})
+        title = _("Preview of the changes")
+        named = self.shown.named
+        url = access_url(named, is_browsable=self.shown.is_browsable)
+        effects = None if preview.effects is None else preview.effects[:SHOWN_EFFECTS]
+        return {
+            "title": title,
+            "breadcrumb": [Crumb(label_of(named), url), Crumb(title)],
+            "object_name": label_of(named),
+            "object_icon": icon_of(named.securable_type),
+            "access_kind": KIND_LABELS[named.securable_type],
+            "grants": [
+                _line(pair, names, field=f"expires-{number}", expires=expiries.get(pair, ""))
+                for number, pair in enumerate(preview.grants)
+            ],
+            "revocations": [_line(pair, names) for pair in preview.revocations],
+            "unchanged": [_line(pair, names) for pair in preview.unchanged],
+            "effects": None if effects is None else [_effect(each) for each in effects],
+            "more_effects": 0 if preview.effects is None else max(0, len(preview.effects) - SHOWN_EFFECTS),
+            "is_complete": preview.is_complete,
+            "lost_by_viewer": ", ".join(_words(each) for each in preview.lost_by_actor),
+            "below": [
+                (name, [(KIND_LABELS[Securable.Type(kind)], ", ".join(privileges)) for kind, privileges in reached])
+                for name, reached in preview.below
+            ],
+            "digest": preview.digest,
+            "save_url": reverse("admin:object-save", args=[key_of(named)]),
+            "discard_url": f"{url}?view=matrix#grants",
+        }
+
+
+class SaveForm(PreviewPage):
+    """Applies what a preview showed, in one transaction, unless another user changed the same grants since then."""
+
+    def apply(self, request: HttpRequest) -> HttpResponse:
+        form = request.POST
+        grants, revocations = read_pairs(form, "grant"), read_pairs(form, "revoke")
+        if not grants and not revocations:
+            raise BadRequest(_("There is nothing to save."))
+        expiries = {pair: form.get(f"expires-{number}", "") for number, pair in enumerate(grants)}
+        difference = build_difference(
+            writes=[GrantSpec(privilege, grantee, read_expiry(expiries[privilege, grantee]))
+                    for privilege, grantee in grants],
+            deletes=[GrantSpec(privilege, grantee) for privilege, grantee in revocations],
+        )  # fmt: skip
+        target = self.shown.target
+        conflict = _("Another user changed these grants since the preview. This is what your changes do now:")
+        grantees: set[Grantee] = {grantee for _, grantee in (*grants, *revocations)}
+        digest = digest_of_grants(ref=target.ref, grantees=grantees)
+        if not compare_digest(digest.encode(), form.get("digest", "").encode()):
+            return self.preview(grants, revocations, conflict=conflict, expiries=expiries)
+        try:
+            apply_assignments(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
+        except (GrantExists, GrantNotFound):  # changed after the digest was read
+            return self.preview(grants, revocations, conflict=conflict, expiries=expiries)
+        self._report(request, grants, revocations)
+        return self.back(view="matrix")
+
+    def _report(self, request: HttpRequest, grants: Sequence[Pair], revocations: Sequence[Pair]) -> None:
+        number = len(grants) + len(revocations)
+        if number == 1:
+            ((privilege, grantee),) = (*grants, *revocations)
+            text = (
+                _("%(privilege)s on %(object)s granted to %(principal)s")
+                if grants
+                else _("%(privilege)s on %(object)s revoked from %(principal)s")
+            )
+            values = {"privilege": privilege, "object": described(self.shown), "principal": self.name_of(grantee)}
+            messages.success(request, text % values)
+            return
+        text = ngettext(
+            "%(count)s change saved on %(object)s: %(grants)s granted, %(revocations)s revoked",
+            "%(count)s changes saved on %(object)s: %(grants)s granted, %(revocations)s revoked",
+            number,
+        )
+        counts = {"count": number, "grants": len(grants), "revocations": len(revocations)}
+        messages.success(request, text % {**counts, "object": described(self.shown)})
+
+
+def _line(pair: Pair, names: Mapping[Grantee, PrincipalName], *, field: str = "", expires: str = "") -> ChangeLine:
+    privilege, grantee = pair
+    name = names[grantee]
+    return ChangeLine(f"{privilege} {principal_value(grantee)}", privilege, ICONS[name.kind], name.name, field, expires)
+
+
+def _effect(effect: Effect) -> EffectLine:
+    principal = effect.principal
+    grantee = grantee_of(principal)
+    return EffectLine(
+        "user" if grantee.role_id is None else "roles",
+        principal.name or str(grantee),
+        ", ".join(_words(each) for each in dict.fromkeys([*effect.gained_privileges, *effect.gained])),
+        ", ".join(_words(each) for each in dict.fromkeys([*effect.lost_privileges, *effect.lost])),
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,167 @@
+"""Preview of a change of the grants on an object: who would gain or lose which permissions on it. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from icekeeper.kernel.errors.types import BadRequest
+from tenancy.actor import Actor, Grantee, is_instance_admin
+from tenancy.authz.access_review import (
+    GrantChanges,
+    GrantedRow,
+    Rights,
+    reached_below,
+    read_users,
+    standing_actions,
+)
+from tenancy.authz.actions import is_privilege, reads_grants
+from tenancy.authz.permissions import require_permission
+from tenancy.authz.port import Subject
+from tenancy.authz.role_paths import RoleGraph, read_edges_into
+from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.selectors.access_reviews import ObjectReview, Principal, grantee_of
+from tenancy.selectors.grants import ListedGrant, list_grants_to
+from tenancy.selectors.objects import PermissionTarget
+
+MAX_PRINCIPALS: Final = 1_000
+"""Principals whose permissions are compared."""
+
+Pair = tuple[str, Grantee]
+"""A privilege and the principal that it is granted to."""
+
+
+class UnknownPrivilege(BadRequest):
+    wire_type = "InvalidGrantPrivilege"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a principal would gain and lose on the object: privileges, and actions as the API names them."""
+
+    principal: Principal
+    gained: Sequence[str]
+    lost: Sequence[str]
+    gained_privileges: Sequence[str]
+    lost_privileges: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantPreview:
+    """`grants` and `revocations` are the changes that have an effect on the rows; the others are `unchanged`.
+
+    `effects` is None where it cannot be evaluated: members of roles. Without `is_complete` more principals are affected
+    than were compared. `lost_by_actor` are the permissions that the actor would lose. `digest` identifies the rows of
+    these principals.
+    """
+
+    grants: Sequence[Pair]
+    revocations: Sequence[Pair]
+    unchanged: Sequence[Pair]
+    effects: Sequence[Effect] | None
+    is_complete: bool
+    lost_by_actor: Sequence[str]
+    below: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]]
+    digest: str
+
+
+def preview_grants_for(
+    *, actor: Actor, target: PermissionTarget, grants: Collection[Pair], revocations: Collection[Pair]
+) -> GrantPreview:
+    """Return the effect of granting and revoking on an object, by the grants in the database.
+
+    The permission to read the grants is required; to make the change is another one, which the service requires.
+    Raises the target's `missing` (404), the type's own error (403) and `UnknownPrivilege` (400).
+    """
+    ref = target.ref
+    require_permission(actor, reads_grants(ref), *ref, missing=target.missing)
+    for privilege, _grantee in grants:
+        if not is_privilege(ref.type, privilege):
+            raise UnknownPrivilege(f"{privilege[:100]!r} cannot be granted on a {ref.type}", field="privilege")
+    grantees = {grantee for _, grantee in (*grants, *revocations)}
+    rows = list_grants_to(ref=ref, grantees=grantees)
+    present = {(row.privilege, row.grantee) for row in rows}
+    to_grant = [each for each in dict.fromkeys(grants) if each not in present]
+    to_revoke = [each for each in dict.fromkeys(revocations) if each in present]
+    unchanged = [each for each in grants if each in present] + [each for each in revocations if each not in present]
+    effects: Sequence[Effect] | None = None
+    is_complete, lost = True, list[str]()
+    if ref.type is not Securable.Type.ROLE:
+        effects, is_complete, lost = _compare(actor, ref, to_grant, to_revoke)
+    granted_names = dict.fromkeys(privilege for privilege, _ in to_grant)
+    below = [(name, tuple(reached_below(ref.type.value, name).items())) for name in granted_names]
+    return GrantPreview(
+        to_grant, to_revoke, unchanged, effects, is_complete, lost,
+        [(name, reached) for name, reached in below if reached], _digest(ref, rows),
+    )  # fmt: skip
+
+
+def digest_of_grants(*, ref: ObjectRef, grantees: Collection[Grantee]) -> str:
+    """Return what identifies the current grants on an object to these principals. Checks no permission."""
+    return _digest(ref, list_grants_to(ref=ref, grantees=grantees))
+
+
+def _digest(ref: ObjectRef, rows: Sequence[ListedGrant]) -> str:
+    lines = sorted(f"{row.privilege} {row.grantee} {row.expires_at} {row.created_at}" for row in rows)
+    return sha256("\n".join([securable_id(*ref), *lines]).encode()).hexdigest()
+
+
+def _compare(
+    actor: Actor, ref: ObjectRef, grants: Sequence[Pair], revocations: Sequence[Pair]
+) -> tuple[list[Effect], bool, list[str]]:
+    own_id = securable_id(*ref)
+    changes = GrantChanges(
+        tuple(GrantedRow(_id(grantee), own_id, privilege, None) for privilege, grantee in grants),
+        frozenset((_id(grantee), privilege) for privilege, grantee in revocations),
+    )
+    affected, is_complete = _affected([grantee for _, grantee in (*grants, *revocations)])
+    roles = {each.role_id for each in affected if each.role_id is not None}
+    before, after = ObjectReview(ref, roles=roles), ObjectReview(ref, changes, roles=roles)
+    were = {grantee_of(principal): rights for principal, rights in before.of(affected)}
+    effects = [
+        effect
+        for principal, rights in after.of(affected)
+        if (effect := _effect(principal, were.get(grantee_of(principal)), rights)) is not None
+    ]
+    return effects, is_complete, _lost_by(actor, ref, before, after)
+
+
+def _id(grantee: Grantee) -> str | UUID:
+    return grantee.role_id if grantee.role_id is not None else grantee.user_id or ""
+
+
+def _affected(changed: Collection[Grantee]) -> tuple[set[Grantee], bool]:
+    """Return the principals and the members of the roles among them, and whether these are all."""
+    roles = {each.role_id for each in changed if each.role_id is not None}
+    if not roles:
+        return set(changed), True
+    roles |= RoleGraph(read_edges_into(roles)).inner_roles
+    users = read_users((), sorted(roles, key=str), (), after="", limit=MAX_PRINCIPALS + 1)
+    found = {*changed, *(Grantee(role_id=each) for each in roles)}
+    return found | {Grantee(user_id=each) for each in users[:MAX_PRINCIPALS]}, len(users) <= MAX_PRINCIPALS
+
+
+def _effect(principal: Principal, before: Rights | None, after: Rights) -> Effect | None:
+    old_actions = () if before is None else before.effective.actions
+    old_privileges = () if before is None else before.effective.privileges
+    effect = Effect(
+        principal,
+        [each.value for each in after.effective.actions if each not in old_actions],
+        [each.value for each in old_actions if each not in after.effective.actions],
+        [each for each in after.effective.privileges if each not in old_privileges],
+        [each for each in old_privileges if each not in after.effective.privileges],
+    )
+    return effect if effect.gained or effect.lost or effect.gained_privileges or effect.lost_privileges else None
+
+
+def _lost_by(actor: Actor, ref: ObjectRef, before: ObjectReview, after: ObjectReview) -> list[str]:
+    """Return the privileges and actions that the actor has by grants and would not have any more."""
+    subject = Subject.of(actor)
+    had, has = before.of_subject(subject).effective, after.of_subject(subject).effective
+    kept = set(standing_actions(ref.type)) if is_instance_admin(actor) else set()
+    privileges = [each for each in had.privileges if each not in has.privileges]
+    return [*privileges, *(each.value for each in had.actions if each not in has.actions and each not in kept)]
