@@ -21,9 +21,9 @@ from management.admin.grant_previews import PreviewPage, SaveForm
 from management.admin.namespaces import NamespacePage
 from management.admin.overview import OverviewPage, ProjectPage
 from management.admin.pages import Page
+from management.admin.principals import PrincipalsFragment
 from management.admin.protection import ProtectionAction
 from management.admin.restore import RestorePage
-from management.admin.principals import PrincipalsFragment
 from management.admin.search import SearchPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage

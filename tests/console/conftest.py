@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from django.core import signals
+from django.db import close_old_connections
 
 from management.sign_in.addresses import create_sign_in_address
 from tenancy.actor import INTERNAL
@@ -14,6 +16,14 @@ from tests.console.sign_in.browser import Browser
 from tests.console.sign_in.session_fixtures import PUBLIC, code_of
 
 Open = Callable[[str], Browser]
+
+
+@pytest.fixture(autouse=True)
+def connections_outlive_requests() -> Iterator[None]:
+    """Undo what Django's test client connects: `icekeeper.http.application` releases connections itself."""
+    yield
+    for signal in (signals.request_started, signals.request_finished):
+        signal.disconnect(close_old_connections)
 
 
 @pytest.fixture

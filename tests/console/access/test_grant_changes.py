@@ -19,7 +19,9 @@ from management.admin import grant_previews
 from tenancy.actor import INTERNAL, Grantee
 from tenancy.models import Grant
 from tenancy.models.securable import securable_id
+from tenancy.selectors.grant_previews import digest_of_grants
 from tenancy.selectors.projects import get_project
+from tenancy.services.grants import apply_assignments
 from tenancy.services.role_members import Members, add_role_members
 from tests.console.access.conftest import SignIn
 from tests.console.access.lake import HOSTILE, Lake
@@ -61,7 +63,7 @@ def fields(response: HttpResponse) -> dict[str, Any]:
 
 
 def preview(client: Client, lake: Lake, changes: Mapping[str, Any], name: str = "lines") -> HttpResponse:
-    response = client.post(lake.form(name, "preview"), changes)
+    response: Any = client.post(lake.form(name, "preview"), changes)
     assert response.status_code == 200, response.content.decode()
     return response
 
@@ -234,7 +236,7 @@ def test_forged_previews_and_saves_are_denied(lake: Lake, sign_in: SignIn, user:
     own = f"select user:local~{user}"
     assert client.post(lake.form("lines", "preview"), {"on": [own]}).status_code == status
     assert client.post(lake.form("lines", "save"), {"grant": [own], "digest": "x"}).status_code == status
-    digest = grant_previews.digest_of_grants(ref=lake.ref["lines"], grantees={Grantee(user_id=f"local~{user}")})
+    digest = digest_of_grants(ref=lake.ref["lines"], grantees={Grantee(user_id=f"local~{user}")})
     assert client.post(lake.form("lines", "save"), {"grant": [own], "digest": digest}).status_code == status
     assert held(lake) == before
 
@@ -252,7 +254,7 @@ def test_who_reads_grants_without_granting_cannot_save(lake: Lake, sign_in: Sign
 def test_all_changes_are_saved_with_one_call(lake: Lake, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.give("select", "lines", "local~guest")
     client, calls = sign_in("steward"), []
-    service = grant_previews.apply_assignments
+    service = apply_assignments
 
     def counted(**arguments: Any) -> None:
         calls.append(arguments)
@@ -310,7 +312,7 @@ def test_a_change_between_check_and_write_is_a_conflict_that_writes_nothing(
         {"had": [cell], "on": ["modify user:local~jun"]} if is_revoked else {"on": [cell, "modify user:local~jun"]}
     )
     sent = fields(preview(client, lake, changes))
-    service = grant_previews.apply_assignments
+    service = apply_assignments
 
     def late(**arguments: Any) -> None:
         lake.give("select", "lines", "local~guest", revoke=is_revoked)
