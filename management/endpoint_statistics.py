@@ -243,7 +243,7 @@ def list_endpoint_statistics_for(
 
 @dataclass(frozen=True, slots=True)
 class CallsOfAnHour:
-    """Numbers of calls by outcome. `commits` are successful commits of tables and views, part of `succeeded`."""
+    """Numbers of calls by result. `commits` are successful commits of tables and views, part of `succeeded`."""
 
     hour: datetime
     succeeded: int = 0
@@ -263,7 +263,7 @@ def count_calls_for(*, actor: Actor, projects: Sequence[Project], window: Window
     """Return the calls of whole hours in `window`, one entry for each hour, of those projects whose statistics `actor`
     may read.
 
-    One statement, whose rows are sums by hour and outcome. Empty if the actor may read none.
+    One statement, whose rows are sums by hour and result. Empty if the actor may read none.
     """
     refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
     allowed = check_permissions(actor, [(Can.GET_ENDPOINT_STATISTICS, ref) for ref in refs])

@@ -1,4 +1,4 @@
-"""The start page of the catalog, and the tree beside its pages: projects, warehouses, namespaces, tables and views."""
+"""The start page of the catalog, and the tree next to its pages: projects, warehouses, namespaces, tables and views."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Tree:
         children, token = list_children_for(
             actor=self._actor, warehouse_id=address.warehouse_id, levels=levels, page=page
         )
-        if not after and token is None:  # the whole level: in the order in which people look for names
+        if not after and token is None:  # the whole level: in the order in which users look for names
             children = sorted(children, key=lambda each: (each.kind != NAMESPACE, each.name.casefold()))
         nodes = [self._child(each, address.warehouse_id) for each in children]
         return Level(nodes, _more_url(_address(address.kind, address.object_id, address.warehouse_id), token))
@@ -230,7 +230,7 @@ class TreeFragment(Page):
 
 
 def tree_context(path: Sequence[PathStep], kind: str, object_id: object, name: str) -> dict[str, Any]:
-    """Return what the templates need to show the tree beside the page of an object."""
+    """Return what the templates need to show the tree next to the page of an object."""
     warehouse_id = next((step.id for step in path if step.kind == "warehouse"), None)
     at = _address(kind, object_id, warehouse_id)
     return {

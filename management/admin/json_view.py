@@ -1,4 +1,4 @@
-"""JSON as text for people, bounded."""
+"""JSON as readable text, bounded."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ MAX_COLUMNS: Final = 2_000
 
 
 class TabularPage(Page):
-    """A tabular with its head, tabs and the tree beside it; the tab of the address is read by `<tab>_tab`."""
+    """A tabular with its head, tabs and the tree next to it; the tab of the address is read by `<tab>_tab`."""
 
     template_name = "console/tabular.html"
     section = "catalog"
@@ -84,7 +84,7 @@ class TabularPage(Page):
         return {**shown, **getattr(self, f"{current}_tab")()}
 
     def head(self) -> dict[str, Any]:
-        """Return what stands above the tabs, beside the name."""
+        """Return what stands above the tabs, next to the name."""
         return {}
 
     def access_tab(self) -> dict[str, Any]:

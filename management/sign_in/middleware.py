@@ -74,7 +74,7 @@ class ConsoleSessionMiddleware(SessionMiddleware):
 
 
 class ConsoleCsrfMiddleware(CsrfViewMiddleware):
-    """Django's own, for the console only: nowhere else a cookie authenticates anybody."""
+    """Django's own, for the console only: elsewhere no cookie authenticates a user."""
 
     def process_request(self, request: HttpRequest) -> None:
         if is_console_path(request):

@@ -1,4 +1,4 @@
-"""Template tags of the console: numbers, sizes and times for people, icons and shortened texts."""
+"""Template tags of the console: readable numbers, sizes and times, icons and shortened texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_CHARACTERS: Final = 60
 
 @register.simple_tag
 def icon(name: str, css_class: str = "") -> SafeString:
-    """Return the icon `name` of `icons.svg`; decoration, so that the text beside it is its meaning."""
+    """Return the icon `name` of `icons.svg`; decoration, so that the text next to it has its meaning."""
     return format_html(
         '<svg class="ik-icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
         css_class, static("console/icons.svg"), name,

@@ -216,7 +216,7 @@ class GrantedRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantChanges:
-    """Changes of the grants on one object that a review takes for made: rows to add, and pairs of grantee and privilege
+    """Changes of the grants on one object that a review takes as applied: rows to add, and pairs of grantee and privilege
     to leave out."""
 
     granted: tuple[GrantedRow, ...] = ()

@@ -23,7 +23,7 @@ from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
-USERS = ("instance", "lead", "engineer", "nobody")
+USERS = ("instance", "lead", "engineer", "guest")
 HIDDEN_NAMES = ("closed", "deep")
 """Names of `lake` that neither the engineer nor the user without grants may learn."""
 
@@ -107,10 +107,10 @@ def test_pages_have_the_status_of_the_api(grants: None, ids: Ids, open_as: Open,
         statuses[address] = browser.get(address).status
         expected[address] = call("GET", path, headers={"authorization": f"Bearer {name}"}).status
     assert statuses == expected
-    assert 200 in statuses.values() or name == "nobody"
+    assert 200 in statuses.values() or name == "guest"
 
 
-@pytest.mark.parametrize("name", ["engineer", "nobody"])
+@pytest.mark.parametrize("name", ["engineer", "guest"])
 def test_hidden_names_appear_on_no_page(grants: None, ids: Ids, open_as: Open, name: str) -> None:
     browser = open_as(name)
     level = f"/ui/catalog/tree/?node=warehouse:{ids.warehouse}"
@@ -127,7 +127,7 @@ def test_hidden_names_appear_on_no_page(grants: None, ids: Ids, open_as: Open, n
 
 
 def test_hidden_and_unknown_objects_have_the_same_page(grants: None, ids: Ids, open_as: Open) -> None:
-    browser = open_as("nobody")
+    browser = open_as("guest")
 
     def shown(address: str) -> tuple[int, str]:
         page = browser.get(address)
@@ -167,7 +167,7 @@ def test_forged_changes_of_tasks_are_refused(
         headers={"authorization": "Bearer root"},
     ).json()["tasks"]  # fmt: skip
     address = f"/ui/warehouse/{ids.warehouse}/task/{tasks[0]['task-id']}/"
-    for name, status in (("nobody", 404), ("engineer", 403)):
+    for name, status in (("guest", 404), ("engineer", 403)):
         refused = open_as(name).post(address, {"action": "cancel"})
         assert refused.status == status, refused.text
     assert open_as("lead").post(address, {"action": "nonsense"}).status == 400

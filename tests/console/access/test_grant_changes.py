@@ -202,7 +202,7 @@ def test_a_preview_shows_what_follows_below(lake: Lake, sign_in: SignIn) -> None
     assert "<code>describe, select, modify</code>" in text
 
 
-def test_changes_that_were_made_meanwhile_are_left_out(lake: Lake, sign_in: SignIn) -> None:
+def test_concurrent_changes_are_left_out(lake: Lake, sign_in: SignIn) -> None:
     lake.give("select", "lines", "local~guest")
     changes = {"on": ["select user:local~guest"], "had": ["modify user:local~guest"]}
     text = preview(sign_in("steward"), lake, changes).content.decode()

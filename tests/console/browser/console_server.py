@@ -27,7 +27,7 @@ class User(StrEnum):
     INSTANCE_ADMIN = "local~root"
     PROJECT_ADMIN = "local~lead"
     DATA_ENGINEER = "local~engineer"
-    WITHOUT_GRANTS = "local~nobody"
+    WITHOUT_GRANTS = "local~guest"
 
 
 class ConsoleServer(CatalogServer):

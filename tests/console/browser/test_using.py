@@ -1,4 +1,4 @@
-"""How people use the console: by mouse and keyboard, with and without its script."""
+"""Use of the console: by mouse and keyboard, with and without its script."""
 
 from __future__ import annotations
 
