@@ -94,8 +94,7 @@ class Settings(DatabaseSettings):
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="Metrics for Prometheus")
     serve_swagger_ui: bool = Field(
         default=True,
-        description="Serve the API documentation: /swagger-ui (/ and /ui redirect to it) and the OpenAPI "
-        "documents under /api-docs",
+        description="Serve the API documentation: /swagger-ui, and the OpenAPI documents under /api-docs",
     )
     allow_origin: OriginList = Field(
         [],
