@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Self
 
 from django.db import models
+from django.db.models import Q
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
@@ -20,6 +22,10 @@ class RoleQuerySet(VisibleQuerySet["Role"]):
     def named(self, name: str) -> Self:
         """Return the roles with a name, however it is spelled: one a project at most."""
         return self.filter(name_key=name_key(name))
+
+    def changed_at(self, at: datetime) -> Self:
+        """Return the roles that were last changed, or else created, at a time."""
+        return self.filter(Q(updated_at=at) | Q(updated_at=None, created_at=at))
 
 
 class Role(models.Model):
@@ -56,6 +62,11 @@ class Role(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def changed_at(self) -> datetime:
+        """The time of the last update, else of the creation, by which forms detect changes of other users."""
+        return self.updated_at or self.created_at
 
     @property
     def ident(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -73,6 +74,12 @@ class RoleSourceIdConflict(Conflict):
     wire_type = "RoleSourceIdConflict"
 
 
+class RoleChanged(Conflict):
+    """The role was updated after the caller read it."""
+
+    wire_type = "RoleChanged"
+
+
 def create_role(
     *,
     actor: Actor,
@@ -128,14 +135,25 @@ def create_role(
     return role
 
 
-def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, description: str | None) -> Role:
-    """Update a role's name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
+def update_role(
+    *,
+    actor: Actor,
+    project: Project,
+    role_id: UUID,
+    name: str,
+    description: str | None,
+    unchanged_since: datetime | None = None,
+) -> Role:
+    """Update a role's name and description; with `unchanged_since` only if `changed_at` of the role still is that.
+
+    Raises as `create_role`, `RoleNotFoundInProject` (404), and `RoleChanged` (409).
+    """
     role = _get_changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
     role.description = description and require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     try:
         with change(actor) as tx:
-            return _store(tx, role, "name", "name_key", "description")
+            return _store(tx, role, "name", "name_key", "description", unchanged_since=unchanged_since)
     except IntegrityError as error:
         raise _conflict(error, role) from error
 
@@ -197,10 +215,14 @@ def _get_changeable(actor: Actor, action: Can, project: Project, role_id: UUID) 
     return role
 
 
-def _store(tx: ChangeTransaction, role: Role, *fields: str) -> Role:
+def _store(tx: ChangeTransaction, role: Role, *fields: str, unchanged_since: datetime | None = None) -> Role:
     role.updated_at = now()
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
-    if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
+    rows = Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER)
+    wanted = rows if unchanged_since is None else rows.changed_at(unchanged_since)
+    if not wanted.update(**values):
+        if unchanged_since is not None and rows.exists():
+            raise RoleChanged("The role was changed by another user meanwhile")
         raise role_not_found(role.pk, role.project)  # it was deleted in between
     request_context.recheck_permissions()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
