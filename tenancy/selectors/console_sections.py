@@ -1,0 +1,56 @@
+"""Which lists of the console a user may open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import check_permissions
+from tenancy.authz.port import PermissionCheck
+from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
+from tenancy.selectors.projects import server_ref
+
+MAX_PROJECTS: Final = 100
+"""Projects that are checked, in order of creation."""
+
+ON_SERVER: Final = {
+    "users": Can.LIST_USERS,
+    "service-accounts": Can.LIST_USERS,
+    "server": Can.READ_AUDIT,
+}
+ON_A_PROJECT: Final = {"roles": Can.LIST_ROLES, "tags": Can.LIST_TAGS}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSections:
+    """Names of sections: `guarded` are those that need a permission, `allowed` those of them that the user has."""
+
+    guarded: frozenset[str]
+    allowed: frozenset[str]
+
+    def shows(self, section: str) -> bool:
+        return section not in self.guarded or section in self.allowed
+
+
+GUARDED: Final = frozenset({*ON_SERVER, *ON_A_PROJECT})
+
+
+def find_open_sections(*, actor: Actor) -> OpenSections:
+    """Return the sections that `actor` may open; those of projects if one project allows it.
+
+    Two statements, and one call of the authorizer.
+    """
+    server = server_ref()
+    projects = list(Project.objects.order_by("created_at", "id").values_list("pk", flat=True)[:MAX_PROJECTS])
+    wanted: list[tuple[str, PermissionCheck]] = [(name, (action, server)) for name, action in ON_SERVER.items()]
+    wanted += [
+        (name, (action, ObjectRef(Securable.Type.PROJECT, project_id)))
+        for project_id in projects
+        for name, action in ON_A_PROJECT.items()
+    ]
+    decided = check_permissions(actor, [check for _, check in wanted])
+    allowed = frozenset(name for (name, _), is_allowed in zip(wanted, decided, strict=True) if is_allowed)
+    return OpenSections(GUARDED, allowed)
