@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from catalog.selectors.browse import PathStep
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.version import VERSION
+from tenancy.actor import Actor
 from tenancy.authn.providers import authenticators
+from tenancy.selectors.console_sections import GUARDED, OpenSections, find_open_sections
 
 Text = str | Promise
 
@@ -55,6 +60,13 @@ GROUPS: Final = (
         ),
     ),
     Group(
+        _("Access"),
+        (
+            Entry("roles", _("Roles"), "roles", "admin:roles"),
+            Entry("users", _("Users"), "user", "admin:users"),
+        ),
+    ),
+    Group(
         _("Operations"),
         (
             Entry("warehouses", _("Warehouses"), "warehouse", "admin:warehouses"),
@@ -65,22 +77,30 @@ GROUPS: Final = (
 )
 
 
-def navigation(section: str) -> list[Group]:
-    return [
+def navigation(actor: Actor, section: str) -> list[Group]:
+    """Return the entries that `actor` may open. Statements of `find_open_sections`; it raises none of its errors."""
+    try:
+        sections = find_open_sections(actor=actor)
+    except (CatalogError, DatabaseError):  # also the page of this error has a sidebar
+        sections = OpenSections(GUARDED, frozenset())
+    groups = [
         Group(
             group.title,
             tuple(
-                replace(entry, url=reverse(entry.view), is_current=entry.section == section) for entry in group.entries
+                replace(entry, url=reverse(entry.view), is_current=entry.section == section)
+                for entry in group.entries
+                if sections.shows(entry.section)
             ),
         )
         for group in GROUPS
     ]
+    return [group for group in groups if group.entries]
 
 
 def shell_context(request: HttpRequest, *, section: str = "") -> dict[str, Any]:
-    """Return what the templates of the shell show; no statement."""
+    """Return what the templates of the shell show. Only a template with the sidebar runs statements for it."""
     return {
-        "navigation": navigation(section),
+        "navigation": partial(navigation, request.actor, section),  # type: ignore[attr-defined]  # of the middleware
         "is_authentication_off": not authenticators(),
         "version": VERSION,
         "environment_name": settings.ICEKEEPER.console.environment,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.admin import site
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, register_converter
 
 from management.admin.audit import AuditPage
 from management.admin.catalog import CatalogPage, TreeFragment
@@ -28,7 +28,16 @@ from management.admin.search import SearchPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
 from management.admin.warehouse_add import WarehouseAddPage
+from management.admin.profile import ProfilePage
+from management.admin.roles import RoleDeletePage, RolePage, RolesPage
+from management.admin.search import SearchPage
+from management.admin.tables import GenericTablePage, TablePage, ViewPage
+from management.admin.tasks import TaskPage, TasksPage
+from management.admin.user_ids import UserIdConverter
+from management.admin.users import UserDeletePage, UserPage, UsersPage
 from management.admin.warehouses import WarehousePage, WarehousesPage
+
+register_converter(UserIdConverter, "user_id")
 
 
 def page(route: str, view: type[Page], name: str) -> URLPattern:
@@ -42,6 +51,7 @@ ACCESS = "access/object/<str:key>"
 urlpatterns = [
     page("", OverviewPage, "index"),
     page("search/", SearchPage, "search"),
+    page("profile/", ProfilePage, "profile"),
     page("project/<str:project_id>/", ProjectPage, "project"),
     page("project/<str:project_id>/access/", ProjectAccessPage, "project-access"),
     page("server/access/", ServerAccessPage, "server-access"),
@@ -73,4 +83,11 @@ urlpatterns = [
     page(f"{WAREHOUSE}/view/<uuid:object_id>/<slug:tab>/", ViewPage, "view-tab"),
     page(f"{WAREHOUSE}/generic-table/<uuid:object_id>/", GenericTablePage, "generic-table"),
     page(f"{WAREHOUSE}/generic-table/<uuid:object_id>/<slug:tab>/", GenericTablePage, "generic-table-tab"),
+    page("role/", RolesPage, "roles"),
+    page("role/<uuid:role_id>/", RolePage, "role"),
+    page("role/<uuid:role_id>/delete/", RoleDeletePage, "role-delete"),
+    page("role/<uuid:role_id>/<slug:tab>/", RolePage, "role-tab"),
+    page("user/", UsersPage, "users"),
+    page("user/<user_id:user_id>/", UserPage, "user"),
+    page("user/<user_id:user_id>/delete/", UserDeletePage, "user-delete"),
 ]
