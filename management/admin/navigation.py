@@ -64,6 +64,7 @@ GROUPS: Final = (
         (
             Entry("roles", _("Roles"), "roles", "admin:roles"),
             Entry("users", _("Users"), "user", "admin:users"),
+            Entry("service-accounts", _("Service accounts"), "service", "admin:service-accounts"),
         ),
     ),
     Group(

@@ -31,6 +31,7 @@ from management.admin.warehouse_add import WarehouseAddPage
 from management.admin.profile import ProfilePage
 from management.admin.roles import RoleDeletePage, RolePage, RolesPage
 from management.admin.search import SearchPage
+from management.admin.service_accounts import ServiceAccountDeletePage, ServiceAccountPage, ServiceAccountsPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
 from management.admin.user_ids import UserIdConverter
@@ -90,4 +91,7 @@ urlpatterns = [
     page("user/", UsersPage, "users"),
     page("user/<user_id:user_id>/", UserPage, "user"),
     page("user/<user_id:user_id>/delete/", UserDeletePage, "user-delete"),
+    page("service-account/", ServiceAccountsPage, "service-accounts"),
+    page("service-account/<uuid:account_id>/", ServiceAccountPage, "service-account"),
+    page("service-account/<uuid:account_id>/delete/", ServiceAccountDeletePage, "service-account-delete"),
 ]

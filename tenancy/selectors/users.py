@@ -155,6 +155,14 @@ class AuthenticationRequired(Unauthorized):
     wire_type = "AuthenticationRequired"
 
 
+class ServiceAccountNotFound(NotFound):
+    wire_type = "ServiceAccountNotFound"
+
+
+def service_account_not_found(account_id: UUID) -> ServiceAccountNotFound:
+    return ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+
+
 class AccessTokenNotFound(NotFound):
     wire_type = "AccessTokenNotFound"
 
@@ -212,3 +220,12 @@ def list_service_accounts_for(*, actor: Actor, page: Page) -> tuple[list[Service
     require_permission_on_server(actor, Can.LIST_USERS)
     found = ServiceAccount.objects.existing().filter(pk__gt=page.after_id()).order_by("pk")
     return build_page([(account.pk, account) for account in found[: page.sql_limit]], page)
+
+
+def get_service_account_for(*, actor: Actor, account_id: UUID) -> ServiceAccount:
+    """Raises `ServiceAccountNotFound` (404), and `Forbidden` (403) without the permission to list users."""
+    require_permission_on_server(actor, Can.LIST_USERS)
+    account = ServiceAccount.objects.existing().filter(pk=account_id).first()
+    if account is None:
+        raise service_account_not_found(account_id)
+    return account

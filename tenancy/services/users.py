@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
+from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from tenancy.actor import (
@@ -34,7 +34,12 @@ from tenancy.changes.transaction import change
 from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.projects import server_ref
-from tenancy.selectors.users import require_permission_on_server, require_permission_on_user, user_not_found
+from tenancy.selectors.users import (
+    require_permission_on_server,
+    require_permission_on_user,
+    service_account_not_found,
+    user_not_found,
+)
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.automatic_grants import delete_grants_of_user, rights_of_user
@@ -231,10 +236,6 @@ class ServiceAccountExists(Conflict):
     wire_type = "ServiceAccountAlreadyExists"
 
 
-class ServiceAccountNotFound(NotFound):
-    wire_type = "ServiceAccountNotFound"
-
-
 def service_account_id(text: str) -> UUID | None:
     """Parse `icekeeper~<uuid>` or a bare UUID; None for anything else."""
     return parse_id(text.removeprefix(SERVICE_ACCOUNT_PREFIX))
@@ -281,7 +282,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     with change(actor) as tx:
         lock_user(user_id)  # before any securable, in the lock order of grants
         if not ServiceAccount.objects.existing().filter(pk=account_id).exists():
-            raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+            raise service_account_not_found(account_id)
         lock_roles(user_id=user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
             User.objects.filter(pk=user_id).update(deleted_at=now())

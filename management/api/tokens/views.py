@@ -27,6 +27,7 @@ from management.api.tokens.serializers import (
 from tenancy.authz.actions import Can
 from tenancy.selectors.users import (
     AccessTokenNotFound,
+    ServiceAccountNotFound,
     get_access_token_for,
     list_access_tokens_for,
     list_service_accounts_for,
@@ -39,7 +40,6 @@ from tenancy.services.access_tokens import (
     rotate_token,
 )
 from tenancy.services.users import (
-    ServiceAccountNotFound,
     create_service_account,
     delete_service_account,
     service_account_id,
