@@ -213,6 +213,18 @@ def ready(request: HttpRequest) -> HttpResponse:
     return _respond(body, is_ok=not reasons)
 
 
+def list_service_health() -> list[ServiceHealth]:
+    """Return the last results of all checks, which run again if they are old."""
+    return [check.health() for check in (*_database_checks(), *_authorization_checks())]
+
+
+def list_job_statuses() -> list[JobStatus]:
+    """Return the periodic jobs of this process, and those of workers, with their last runs."""
+    workers = _worker_jobs_check()
+    workers.health()
+    return [*server_process_job_statuses(), *workers.jobs]
+
+
 def _health_body(databases: Sequence[ServiceHealth], authorization: Sequence[ServiceHealth] = ()) -> dict[str, Any]:
     """Return the body of `/health` with Lakekeeper's members. Secrets are in the same databases as the catalog."""
     catalog, auth = (
@@ -227,9 +239,6 @@ def _health_body(databases: Sequence[ServiceHealth], authorization: Sequence[Ser
 
 
 def _list_jobs() -> list[dict[str, Any]]:
-    """Return the periodic jobs of this process, and those of workers, with their last runs."""
-    workers = _worker_jobs_check()
-    workers.health()
     return [
         {
             "name": job.name,
@@ -238,7 +247,7 @@ def _list_jobs() -> list[dict[str, Any]]:
             "durationMs": None if job.seconds is None else round(job.seconds * 1000, 3),
             "lastError": job.error_type or None,
         }
-        for job in (*server_process_job_statuses(), *workers.jobs)
+        for job in list_job_statuses()
     ]
 
 

@@ -75,6 +75,7 @@ GROUPS: Final = (
             Entry("audit", _("Audit"), "audit", "admin:audit"),
         ),
     ),
+    Group(_("Server"), (Entry("server", _("Settings"), "settings", "admin:server"),)),
 )
 
 

@@ -31,6 +31,7 @@ from management.admin.warehouse_add import WarehouseAddPage
 from management.admin.profile import ProfilePage
 from management.admin.roles import RoleDeletePage, RolePage, RolesPage
 from management.admin.search import SearchPage
+from management.admin.server import ServerPage, SupportBundle
 from management.admin.service_accounts import ServiceAccountDeletePage, ServiceAccountPage, ServiceAccountsPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
@@ -94,4 +95,6 @@ urlpatterns = [
     page("service-account/", ServiceAccountsPage, "service-accounts"),
     page("service-account/<uuid:account_id>/", ServiceAccountPage, "service-account"),
     page("service-account/<uuid:account_id>/delete/", ServiceAccountDeletePage, "service-account-delete"),
+    page("server/", ServerPage, "server"),
+    page("server/support-bundle/", SupportBundle, "support-bundle"),
 ]
