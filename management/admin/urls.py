@@ -22,13 +22,9 @@ from management.admin.namespaces import NamespacePage
 from management.admin.overview import OverviewPage, ProjectPage
 from management.admin.pages import Page
 from management.admin.principals import PrincipalsFragment
+from management.admin.profile import ProfilePage
 from management.admin.protection import ProtectionAction
 from management.admin.restore import RestorePage
-from management.admin.search import SearchPage
-from management.admin.tables import GenericTablePage, TablePage, ViewPage
-from management.admin.tasks import TaskPage, TasksPage
-from management.admin.warehouse_add import WarehouseAddPage
-from management.admin.profile import ProfilePage
 from management.admin.roles import RoleDeletePage, RolePage, RolesPage
 from management.admin.search import SearchPage
 from management.admin.server import ServerPage, SupportBundle
@@ -37,6 +33,7 @@ from management.admin.tables import GenericTablePage, TablePage, ViewPage
 from management.admin.tasks import TaskPage, TasksPage
 from management.admin.user_ids import UserIdConverter
 from management.admin.users import UserDeletePage, UserPage, UsersPage
+from management.admin.warehouse_add import WarehouseAddPage
 from management.admin.warehouses import WarehousePage, WarehousesPage
 
 register_converter(UserIdConverter, "user_id")

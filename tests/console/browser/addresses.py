@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TABS = {
-    "warehouse/{warehouse}": ("", "storage/", "rules/"),
-    "warehouse/{warehouse}/namespace/{sales}": ("", "properties/"),
+    "warehouse/{warehouse}": ("", "storage/", "rules/", "access/"),
+    "warehouse/{warehouse}/namespace/{sales}": ("", "properties/", "access/"),
     "warehouse/{warehouse}/table/{table}": (
-        "", "schema/", "snapshots/", "usage/", "properties/", "metadata/",
+        "", "schema/", "snapshots/", "usage/", "access/", "properties/", "metadata/",
     ),
     "warehouse/{warehouse}/table/{hostile table}": ("", "schema/"),
     "warehouse/{warehouse}/view/{view}": ("", "schema/", "versions/", "properties/", "metadata/"),
@@ -23,6 +23,15 @@ OTHERS = (
     "audit/",
     "warehouse/",
     "search/?q=lines",
+    "warehouse/add/",
+    "project/{project}/access/",
+    "server/access/",
+    "profile/",
+    "role/",
+    "user/",
+    "user/local~engineer/",
+    "service-account/",
+    "server/",
     "warehouse/{warehouse}/task/{task}/",
     "warehouse/{warehouse}/namespace/{orders}/",
 )
