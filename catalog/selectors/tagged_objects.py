@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django.db.models import FilteredRelation, Q
 
 from catalog.errors import no_such_column, no_such_object
 from catalog.iceberg.schemas import parse_schema
-from catalog.models import Tabular
+from catalog.models import Namespace, Tabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of, read_metadata_document
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
@@ -77,6 +78,30 @@ def list_tag_attachments_for(
     own_ids = [UUID(row.securable.object_id) for row in rows if row.securable.type in _TABULARS]
     uuids = dict(Tabular.objects.filter(pk__in=own_ids).values_list("pk", "uuid")) if own_ids else {}
     return [each for row in rows if (each := _attached(row, uuids)) is not None], token
+
+
+def name_attached_objects_for(*, actor: Actor, found: Sequence[Attached]) -> dict[UUID, str]:
+    """Return the full names of the objects that the actor may see, by the ids of the attachments.
+
+    Hidden and dropped objects have no name. A constant number of statements for a page of attachments.
+    """
+    own_ids: dict[str, list[UUID]] = {}
+    for each in found:
+        own_ids.setdefault(each.attachment.securable.type, []).append(UUID(each.attachment.securable.object_id))
+    tabulars = [own_id for each in _TABULARS for own_id in own_ids.get(each, [])]
+    names: dict[UUID, str] = {}
+    if tabulars:
+        rows = Tabular.objects.live().filter(pk__in=tabulars).select_related("namespace")
+        names |= {each.pk: ".".join((*each.namespace.levels, each.name)) for each in rows.visible_to(actor)}
+    if namespaces := own_ids.get(Securable.Type.NAMESPACE):
+        names |= {each.pk: str(each) for each in Namespace.objects.filter(pk__in=namespaces).visible_to(actor)}
+    if warehouses := own_ids.get(Securable.Type.WAREHOUSE):
+        names |= {each.pk: each.name for each in Warehouse.objects.filter(pk__in=warehouses).visible_to(actor)}
+    return {
+        each.attachment.pk: name
+        for each in found
+        if (name := names.get(UUID(each.attachment.securable.object_id))) is not None
+    }
 
 
 def _attached(row: TagAttachment, uuids: dict[UUID, UUID]) -> Attached | None:

@@ -65,6 +65,7 @@ GROUPS: Final = (
             Entry("roles", _("Roles"), "roles", "admin:roles"),
             Entry("users", _("Users"), "user", "admin:users"),
             Entry("service-accounts", _("Service accounts"), "service", "admin:service-accounts"),
+            Entry("tags", _("Tags"), "tag", "admin:tags"),
         ),
     ),
     Group(

@@ -18,6 +18,7 @@ from icekeeper.kernel.clock import now
 from management.admin.charts import Series, TrendChart, draw_trend, sparkline
 from management.admin.navigation import Crumb, object_url
 from management.admin.pages import Page
+from management.admin.projects import add_url_for, settings_url_for
 from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_for
 from management.templatetags.console import byte_size
 from tenancy.models import Project
@@ -60,7 +61,11 @@ class OverviewPage(Page):
             "commits_chart": _commits_chart(calls) if calls else None,
             "csv_url": f"?period={self._period}&format=csv",
             "updated": now(),
+            "add_project_url": self.add_project_url(),
         }
+
+    def add_project_url(self) -> str | None:
+        return add_url_for(self.actor)
 
     @property
     def _period(self) -> str:
@@ -77,6 +82,9 @@ class ProjectPage(OverviewPage):
 
     section = "overview"
 
+    def add_project_url(self) -> None:
+        return None
+
     def projects(self) -> list[Project]:
         return [get_project_for(actor=self.actor, given=self.kwargs["project_id"])]
 
@@ -87,6 +95,7 @@ class ProjectPage(OverviewPage):
             **shown,
             "title": project.name,
             "project": project,
+            "settings_url": settings_url_for(self.actor, project),
             "breadcrumb": [Crumb(_("Overview"), reverse("admin:index")), Crumb(project.name)],
         }
 

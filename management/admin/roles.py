@@ -23,7 +23,7 @@ from management.admin.principal_search import list_candidates_for
 from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.user_ids import user_url
-from tenancy.actor import require_user_id
+from tenancy.actor import Actor, require_user_id
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
@@ -100,7 +100,7 @@ class RolesPage(FormPage):
             )
         else:
             roles, token = list_roles_for(actor=self.actor, project=project, wanted=RoleFilter(), page=pager.page)
-        can_create = bool(_allowed_on_project(self, project, [Can.CREATE_ROLE]))
+        can_create = bool(allowed_on_project(self.actor, project, [Can.CREATE_ROLE]))
         return {**shown, "rows": [_role_row(each) for each in roles], "can_create": can_create, **pager.links(token)}
 
     def create(self) -> HttpResponse:
@@ -112,10 +112,11 @@ class RolesPage(FormPage):
         return self.done(role_url(role.pk), _("Role %(name)s is created.") % {"name": role.name})
 
 
-def _allowed_on_project(page: FormPage, project: Project, actions: Sequence[Can]) -> list[Can]:
+def allowed_on_project(actor: Actor, project: Project, actions: Sequence[Can]) -> list[Can]:
+    """Return those of the actions that `actor` may do on a project; the services check them again."""
     ref = ObjectRef(Securable.Type.PROJECT, project.pk)
     missing = no_such_project(project.pk)
-    return list_allowed_actions_for(actor=page.actor, grantee=None, ref=ref, actions=actions, missing=missing)
+    return list_allowed_actions_for(actor=actor, grantee=None, ref=ref, actions=actions, missing=missing)
 
 
 def _role_row(role: Role) -> dict[str, Any]:

@@ -25,11 +25,13 @@ from management.admin.principals import PrincipalsFragment
 from management.admin.profile import ProfilePage
 from management.admin.protection import ProtectionAction
 from management.admin.restore import RestorePage
+from management.admin.projects import ProjectAddPage, ProjectDeletePage, ProjectSettingsPage
 from management.admin.roles import RoleDeletePage, RolePage, RolesPage
 from management.admin.search import SearchPage
 from management.admin.server import ServerPage, SupportBundle
 from management.admin.service_accounts import ServiceAccountDeletePage, ServiceAccountPage, ServiceAccountsPage
 from management.admin.tables import GenericTablePage, TablePage, ViewPage
+from management.admin.tags import TagDeletePage, TagPage, TagsPage
 from management.admin.tasks import TaskPage, TasksPage
 from management.admin.user_ids import UserIdConverter
 from management.admin.users import UserDeletePage, UserPage, UsersPage
@@ -51,6 +53,7 @@ urlpatterns = [
     page("", OverviewPage, "index"),
     page("search/", SearchPage, "search"),
     page("profile/", ProfilePage, "profile"),
+    page("project/add/", ProjectAddPage, "project-add"),
     page("project/<str:project_id>/", ProjectPage, "project"),
     page("project/<str:project_id>/access/", ProjectAccessPage, "project-access"),
     page("server/access/", ServerAccessPage, "server-access"),
@@ -62,6 +65,8 @@ urlpatterns = [
     page(f"{ACCESS}/preview/", PreviewPage, "object-preview"),
     page(f"{ACCESS}/save/", SaveForm, "object-save"),
     page(f"{ACCESS}/managed-access/", ManagedAccessForm, "object-managed-access"),
+    page("project/<str:project_id>/settings/", ProjectSettingsPage, "project-settings"),
+    page("project/<str:project_id>/delete/", ProjectDeletePage, "project-delete"),
     page("catalog/", CatalogPage, "catalog"),
     page("catalog/tree/", TreeFragment, "tree"),
     page("deleted/", DeletedPage, "deleted"),
@@ -94,4 +99,7 @@ urlpatterns = [
     page("service-account/<uuid:account_id>/delete/", ServiceAccountDeletePage, "service-account-delete"),
     page("server/", ServerPage, "server"),
     page("server/support-bundle/", SupportBundle, "support-bundle"),
+    page("tag/", TagsPage, "tags"),
+    page("tag/<uuid:definition_id>/", TagPage, "tag"),
+    page("tag/<uuid:definition_id>/delete/", TagDeletePage, "tag-delete"),
 ]

@@ -132,7 +132,7 @@ def delete_window(delete_profile: dict[str, Any]) -> int:
 @register.filter
 def member(document: dict[str, Any] | None, name: str) -> Any:
     """Return a member of a JSON object whose name is no identifier; empty if it has none."""
-    return "" if document is None else document.get(name, "")
+    return document.get(name, "") if document else ""
 
 
 @register.filter

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Self
 
 from django.db import models
@@ -70,6 +71,11 @@ class TagDefinition(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def changed_at(self) -> datetime:
+        """The time of the last update, else of the creation, by which forms detect changes of other users."""
+        return self.updated_at or self.created_at
 
 
 class TagAttachmentQuerySet(VisibleQuerySet["TagAttachment"]):

@@ -54,6 +54,12 @@ def get_tag_definition_for(*, actor: Actor, action: Can, project: Project, defin
     return _permitted(actor, action, definition, missing)
 
 
+def get_tag_definition_of_any_project_for(*, actor: Actor, definition_id: UUID) -> TagDefinition:
+    """Return a definition that the actor may read, with its project. Raises `TagDefinitionIdNotFound` (404)."""
+    definition = TagDefinition.objects.select_related("project").filter(pk=definition_id).first()
+    return _permitted(actor, Can.READ, definition, tag_id_not_found(definition_id, None))
+
+
 def get_tag_definition_named_for(*, actor: Actor, action: Can, project: Project, name: str) -> TagDefinition:
     """Return the definition with a name, in any spelling. Raises `TagDefinitionNameNotFound` (404)."""
     definition = _named(project, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -67,6 +68,12 @@ class TagNameExists(Conflict):
     wire_type = "TagNameAlreadyExists"
 
 
+class TagDefinitionChanged(Conflict):
+    """The definition was updated after the caller read it."""
+
+    wire_type = "TagDefinitionChanged"
+
+
 class TagDefinitionInUse(Conflict):
     wire_type = "TagDefinitionInUse"
 
@@ -129,11 +136,12 @@ def update_tag_definition(
     scope: Sequence[str],
     description: str | None,
     add_allowed_values: Sequence[str] | None = None,
+    unchanged_since: datetime | None = None,
 ) -> TagDefinition:
     """Update name, description and scope of a definition, and add allowed values.
 
-    Raises as `create_tag_definition`, `TagDefinitionIdNotFound` (404), and `TagScopeNarrowed` (400) if `scope` lacks a
-    type that the definition has.
+    Raises as `create_tag_definition`, `TagDefinitionIdNotFound` (404), `TagScopeNarrowed` (400) if `scope` lacks a
+    type that the definition has, and `TagDefinitionChanged` (409) if its `changed_at` is not `unchanged_since`.
     """
     _get_changeable(actor, Can.UPDATE, project, definition_id)
     checked, wanted = _checked_name(name), _checked_scope(scope)
@@ -144,6 +152,8 @@ def update_tag_definition(
             definition = lock_row(TagDefinition, "id = %s AND project_id = %s", [definition_id, project.pk])
             if definition is None:  # it was deleted in between
                 raise tag_id_not_found(definition_id, project)
+            if unchanged_since is not None and definition.changed_at != unchanged_since:
+                raise TagDefinitionChanged("The tag was changed by another user meanwhile")
             lost = [each for each in definition.scope if each not in wanted]
             if lost:
                 raise TagScopeNarrowed(f"scope: can only be widened, and lacks {', '.join(lost)}", field="scope")
