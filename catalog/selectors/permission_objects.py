@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from catalog.errors import no_such_object
 from catalog.models import Namespace, Tabular
-from catalog.objects import ObjectKey, find_permission_target, name_objects
+from catalog.objects import ObjectKey, find_permission_target, name_objects, resolve_objects
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.permissions import is_allowed
+from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.objects import NamedObject, PermissionTarget, find_role_target, target_project, the_server
@@ -33,6 +34,33 @@ class PermissionObject:
     project: Project | None
     named: NamedObject
     is_browsable: bool = True
+
+
+def name_visible_objects(*, actor: Actor, listed: Sequence[NamedObject]) -> dict[NamedObject, NamedObject]:
+    """Return the objects of listed grants with their names, as far as the actor sees them.
+
+    One permission check, and at most two statements for each type of objects.
+    """
+    keys = {
+        each: ObjectKey(each.securable_type, UUID(str(each.warehouse_id)), _client_id(each))
+        for each in dict.fromkeys(listed)
+        if each.warehouse_id is not None
+    }
+    refs: dict[NamedObject, ObjectRef | None] = dict(zip(keys, resolve_objects(list(keys.values())), strict=True))
+    for each in listed:
+        if each not in keys:
+            refs[each] = ObjectRef(each.securable_type, each.object_id)
+    found = {each: ref for each, ref in refs.items() if ref is not None}
+    checks = [(Can.GET_METADATA if ref.type is T.PROJECT else SEEN_BY.get(ref.type), ref) for ref in found.values()]
+    wanted = [(action, ref) for action, ref in checks if action is not None]
+    seen = {ref for (_, ref), is_seen in zip(wanted, check_permissions(actor, wanted), strict=True) if is_seen}
+    own_ids = {each: securable_id(*ref) for each, ref in found.items() if ref in seen}
+    names = name_objects(own_ids.values())
+    return {each: names[own_id] for each, own_id in own_ids.items() if own_id in names}
+
+
+def _client_id(named: NamedObject) -> UUID | None:
+    return None if named.securable_type is T.WAREHOUSE else UUID(named.object_id)
 
 
 def find_server_object() -> PermissionObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -26,7 +26,8 @@ from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Securable
-from tenancy.selectors.access_reviews import review_matrix_for
+from tenancy.models.securable import parse_securable_id
+from tenancy.selectors.access_reviews import InheritedGrants, Names, list_inherited_grants_for, review_matrix_for
 from tenancy.selectors.explanations import explain_for
 from tenancy.selectors.grants import (
     GrantFilter,
@@ -55,7 +56,7 @@ class ActionChip:
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
-    """A grant on the object, as a row of the table. `value` names the principal in forms."""
+    """A grant as a row of the table. `value` names the principal in forms; `where` is the object above that has it."""
 
     value: str
     icon: str
@@ -66,6 +67,8 @@ class GrantLine:
     created_at: datetime
     expires_at: datetime | None
     can_revoke: bool
+    where: str = ""
+    where_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +176,24 @@ class AccessTab:
         )
         principal = picked.name
         if principal is None:
-            principal = PrincipalName("user", "") if own is None else name_principals([own])[own]
+            principal = PrincipalName("user", _("You")) if own is None else name_principals([own])[own]
         return view_explanation(found, principal, action.value, self.shown.named)
 
     def _grants(self) -> dict[str, Any]:
         key = listing_key("console grants", self.key)
         page = ListingPage(key, self.request.GET.get("grants-after"), GRANTS_A_PAGE)
         found, token = self._list_grants(page)
-        names = name_principals({each.grantee for each in found})
+        above = InheritedGrants((), Names({}, {}), is_complete=True)
+        if page.token is None:
+            above = list_inherited_grants_for(actor=self.actor, target=self.shown.target, name_objects=name_objects)
+        names = name_principals({each.grantee for each in (*found, *(grant for grant, _ in above.grants))})
         may_change = self._changeable()
         return {
-            "grants": [_line(each, names[each.grantee], may_change) for each in found],
+            "grants": [
+                *(_line(each, names[each.grantee], may_change) for each in found),
+                *(_inherited_line(each, names[each.grantee], on, above.names) for each, on in above.grants),
+            ],
+            "has_all_inherited": above.is_complete,
             "grants_next_url": None if token is None else f"?{urlencode({'grants-after': token})}#grants",
             "revoke_url": reverse("admin:object-revoke", args=[self.key]),
         }
@@ -266,6 +276,15 @@ def _line(grant: ListedGrant, name: PrincipalName, may_change: set[str]) -> Gran
         principal_value(grantee), ICONS[name.kind], name.name, note if note != name.name else "", name.is_blocked,
         grant.privilege, grant.created_at, grant.expires_at, grant.privilege in may_change,
     )  # fmt: skip
+
+
+def _inherited_line(grant: ListedGrant, name: PrincipalName, on: str, names: Names) -> GrantLine:
+    named = names.objects.get(on)
+    kind = KIND_LABELS[parse_securable_id(on).type]
+    where = _("%(kind)s, not visible to you") % {"kind": kind} if named is None else f"{kind} {label_of(named)}"
+    if named is not None and named.securable_type is Securable.Type.SERVER:
+        where = label_of(named)
+    return replace(_line(grant, name, set()), where=where, where_url="" if named is None else access_url(named))
 
 
 def _option(privilege: Privilege) -> PrivilegeOption:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -156,6 +157,7 @@ def _roles(grant: VisibleGrant) -> list[Box]:
             "roles",
             each.role_name,
             _("role, from the sign-in") if each.entry is Entry.TOKEN else _("role"),
+            reverse("admin:role-access", args=[each.role_id]),
             edge=_("owner of") if each.entry is Entry.OWNER else _("member of"),
             expires_at=each.expires_at,
         )

@@ -66,6 +66,8 @@ GROUPS: Final = (
             Entry("users", _("Users"), "user", "admin:users"),
             Entry("service-accounts", _("Service accounts"), "service", "admin:service-accounts"),
             Entry("tags", _("Tags"), "tag", "admin:tags"),
+            Entry("grants", _("Grants"), "key", "admin:grants"),
+            Entry("access-review", _("Access review"), "review", "admin:access-review"),
         ),
     ),
     Group(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.admin import site
 from django.urls import URLPattern, path, register_converter
 
+from management.admin.access_pages import AccessReviewPage, PrincipalGrantsPage
 from management.admin.audit import AuditPage
 from management.admin.catalog import CatalogPage, TreeFragment
 from management.admin.deleted import DeletedPage
@@ -59,6 +60,8 @@ urlpatterns = [
     page("server/access/", ServerAccessPage, "server-access"),
     page("role/<uuid:role_id>/access/", RoleAccessPage, "role-access"),
     page("principals/", PrincipalsFragment, "principals"),
+    page("access/", PrincipalGrantsPage, "grants"),
+    page("access/review/", AccessReviewPage, "access-review"),
     page(f"{ACCESS}/", ObjectAccessPage, "object-access"),
     page(f"{ACCESS}/grant/", GrantForm, "object-grant"),
     page(f"{ACCESS}/revoke/", RevokeForm, "object-revoke"),

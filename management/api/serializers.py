@@ -17,7 +17,6 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Grantee, require_user_id
-from tenancy.models import Securable
 from tenancy.selectors.similarity import DEFAULT_HITS, MAX_SEARCH_LENGTH
 from tenancy.selectors.users import find_unregistered_users
 
@@ -181,11 +180,6 @@ def read_uuid(value: object, where: str) -> UUID:
     if parsed is None:
         raise BadRequest(f"{where}: {str(value)[:100]!r} is not a UUID")
     return parsed
-
-
-def resource_type(securable_type: Securable.Type) -> str:
-    """Return the name of a type of objects in requests and responses."""
-    return "tag-definition" if securable_type is Securable.Type.TAG else securable_type.value
 
 
 class SearchRequest(KebabSerializer):

@@ -220,6 +220,8 @@ class GrantChanges:
 
     They are rows to add, and pairs of grantee and privilege to leave out.
     """
+    """Changes of the grants on one object that a review applies: rows to add, and pairs of grantee and privilege to
+    leave out."""
 
     granted: tuple[GrantedRow, ...] = ()
     revoked: frozenset[tuple[str | UUID, str]] = frozenset()

@@ -15,6 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q
 
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import MIN_ID, Page, write_page_token
 from tenancy.actor import Actor, Grantee, acting_as
@@ -49,7 +50,7 @@ from tenancy.authz.role_paths import (
     read_memberships_in,
     read_memberships_of,
 )
-from tenancy.models import Project, Role, Securable, User
+from tenancy.models import Grant, Project, Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.grants import ListedGrant, list_grants_to, require_permission_to_read_grants
@@ -79,6 +80,7 @@ class ObjectReview:
 
     def __init__(self, ref: ObjectRef, changes: GrantChanges = NO_CHANGES, *, roles: Collection[UUID] = ()) -> None:
         """Read the path and the roles of an existing object, as if `changes` were applied. At most five statements.
+        """Read the path and the roles of an existing object, with `changes` applied. At most five statements.
 
         `roles` are read in any case.
         """
@@ -307,6 +309,44 @@ def review_matrix_for(
     for grant in list_grants_to(ref=target.ref, grantees={grantee_of(each) for each, _ in entries}):
         own.setdefault(grant.grantee, {})[grant.privilege] = grant
     return GrantMatrix(entries, own, names), None if end is None else write_page_token(page.kind, end)
+
+
+MAX_INHERITED: Final = 200
+"""Grants on objects above that are read for a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedGrants:
+    """The grants on objects above that have an effect on an object, with the ids of these objects, the nearest last."""
+
+    grants: Sequence[tuple[ListedGrant, str]]
+    names: Names
+    is_complete: bool
+
+
+def list_inherited_grants_for(*, actor: Actor, target: PermissionTarget, name_objects: NameObjects) -> InheritedGrants:
+    """Return the grants on the objects above an object that apply to it, without names of hidden objects.
+
+    Raises the target's `missing` (404) if the object is hidden from the caller, the type's error (403) if the caller
+    may not read the grants on it.
+    """
+    require_permission(actor, reads_grants(target.ref), *target.ref, missing=target.missing)
+    path = read_path(securable_id(*target.ref))
+    depths = {node.id: depth for depth, node in enumerate(path[:-1])}
+    if not depths:
+        return InheritedGrants((), Names({}, {}), is_complete=True)
+    rows = Grant.objects.unexpired(now()).filter(securable_id__in=depths).order_by("pk")[: MAX_INHERITED + 1]
+    found = [
+        (
+            ListedGrant(row.privilege, Grantee(row.user_id, row.role_id), row.created_at, row.expires_at),
+            row.securable_id,
+        )
+        for row in rows
+        if is_effective(path, depths[row.securable_id], row.privilege)
+    ]
+    objects = _named_path(actor, [node.id for node in path], name_objects) if found else {}
+    found.sort(key=lambda each: depths[each[1]])
+    return InheritedGrants(found, Names(objects, {}), is_complete=len(rows) <= MAX_INHERITED)
 
 
 def grantee_of(principal: Principal) -> Grantee:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
 
-from management.api.access_reviews.csv_export import CSV, OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER
+from management.access_review_csv import CSV, OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER
 from management.api.access_reviews.serializers import (
     ObjectReviewResponse,
     PrincipalReviewResponse,

@@ -8,22 +8,19 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from management.api.serializers import LAST_PAGE, Flag, IdText, ResponseSerializer, Text, resource_type
+from management.access_review_csv import reviewed_object
+from management.api.serializers import LAST_PAGE, Flag, IdText, ResponseSerializer, Text
+from management.resource_types import resource_type
 from tenancy.authz.access_review import Rights, Source, instance_admins, standing_actions
 from tenancy.authz.actions import Can
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
-from tenancy.selectors.access_reviews import Names, Principal
+from tenancy.selectors.access_reviews import Principal
 from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.principal_reviews import AccessSource
 
 T = Securable.Type
 OBJECT_TYPES: Final = [resource_type(each) for each in T if each is not T.USER]
-
-
-def reviewed_object(own_id: str, names: Names) -> NamedObject:
-    """Return the object with its names; without `object_id` if it is hidden from the caller."""
-    return names.objects.get(own_id, NamedObject(T(own_id.partition(":")[0]), ""))
 
 
 class ReviewedObject(ResponseSerializer):

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from catalog.objects import name_objects
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MIN_ID, listing_key
-from management.api.access_reviews.csv_export import (
+from management.access_review_csv import (
     OBJECT_HEADER,
     PRINCIPAL_HEADER,
     REACHED_HEADER,
@@ -19,8 +19,9 @@ from management.api.access_reviews.csv_export import (
     object_review_rows,
     principal_review_rows,
     reached_object_rows,
-    wants_csv,
+    reviewed_object,
 )
+from management.api.access_reviews.csv_export import wants_csv
 from management.api.access_reviews.schema import (
     describe_object_reviews,
     describe_principal_reviews,
@@ -30,7 +31,6 @@ from management.api.access_reviews.serializers import (
     ObjectReviewResponse,
     PrincipalReviewResponse,
     ReachedObjectsResponse,
-    reviewed_object,
 )
 from management.api.base import ManagementViewSet, ObjectViewSet, require_parameters
 from management.api.schema import PAGE_NAMES, PRINCIPAL_NAMES, OperationsByType

@@ -23,9 +23,9 @@ from management.api.serializers import (
     is_seen,
     read_grantee,
     render_grantee,
-    resource_type,
 )
 from management.api.users.serializers import SEEN
+from management.resource_types import resource_type
 from tenancy.authz.actions import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import ListedGrant

@@ -19,8 +19,8 @@ from management.api.serializers import (
     UserOrRole,
     VariantSerializer,
     render_grantee,
-    resource_type,
 )
+from management.resource_types import resource_type
 from tenancy.authz.actions import ACTION_NAMES, LEGACY_ACTION_NAMES
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing

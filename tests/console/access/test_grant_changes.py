@@ -15,7 +15,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.clock import now
-from management.admin import grant_previews
 from tenancy.actor import INTERNAL, Grantee
 from tenancy.models import Grant
 from tenancy.models.securable import securable_id
@@ -64,6 +63,8 @@ def fields(response: HttpResponse) -> dict[str, Any]:
 
 def preview(client: Client, lake: Lake, changes: Mapping[str, Any], name: str = "lines") -> HttpResponse:
     response: Any = client.post(lake.form(name, "preview"), changes)
+def preview(client: Client, lake: Lake, changes: Mapping[str, Any], name: str = "lines") -> Any:
+    response = client.post(lake.form(name, "preview"), changes)
     assert response.status_code == 200, response.content.decode()
     return response
 
@@ -203,6 +204,7 @@ def test_a_preview_shows_what_follows_below(lake: Lake, sign_in: SignIn) -> None
 
 
 def test_concurrent_changes_are_left_out(lake: Lake, sign_in: SignIn) -> None:
+def test_changes_that_others_saved_meanwhile_are_left_out(lake: Lake, sign_in: SignIn) -> None:
     lake.give("select", "lines", "local~guest")
     changes = {"on": ["select user:local~guest"], "had": ["modify user:local~guest"]}
     text = preview(sign_in("steward"), lake, changes).content.decode()
@@ -258,9 +260,9 @@ def test_all_changes_are_saved_with_one_call(lake: Lake, sign_in: SignIn, monkey
 
     def counted(**arguments: Any) -> None:
         calls.append(arguments)
-        service(**arguments)
+        apply_assignments(**arguments)
 
-    monkeypatch.setattr(grant_previews, "apply_assignments", counted)
+    monkeypatch.setattr("management.admin.grant_previews.apply_assignments", counted)
     changes = {
         "on": [f"modify role:{lake.bi.pk}", "describe user:local~jun"],
         "had": ["select user:local~guest"],
@@ -316,9 +318,9 @@ def test_a_change_between_check_and_write_is_a_conflict_that_writes_nothing(
 
     def late(**arguments: Any) -> None:
         lake.give("select", "lines", "local~guest", revoke=is_revoked)
-        service(**arguments)
+        apply_assignments(**arguments)
 
-    monkeypatch.setattr(grant_previews, "apply_assignments", late)
+    monkeypatch.setattr("management.admin.grant_previews.apply_assignments", late)
     assert client.post(lake.form("lines", "save"), sent).status_code == 409
     assert ("modify", "local~jun") not in held(lake)
 

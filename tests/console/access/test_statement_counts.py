@@ -1,0 +1,55 @@
+"""How many statements the access pages run: the same number however many grants there are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.console.access.conftest import SignIn
+from tests.console.access.lake import Lake
+from tests.harness.statement_counts import counting
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+EXPLAINED: Final = "?who=user:local~jun&action=read_grants"
+COUNTS: Final = {
+    "server": 4,
+    "project": 15,
+    "warehouse": 24,
+    "sales": 25,
+    "lines": 26,
+    "analysts": 22,
+    "lines?view=matrix": 29,
+    "sales explained": 40,
+    "lines explained": 42,
+    "grants": 18,
+    "review": 28,
+    "reached": 36,
+    "preview": 33,
+}
+"""A permission check is two statements, and every selector has its own."""
+
+
+@pytest.mark.parametrize("page", COUNTS)
+def test_statements_are_those_that_are_recorded(lake: Lake, sign_in: SignIn, page: str) -> None:
+    client = sign_in("steward")
+    who = "?who=user:local~jun"
+    name, _, rest = page.partition("?")
+    name, _, is_explained = name.partition(" ")
+    address = {
+        "grants": "/ui/access/?who=user:local~engineer",
+        "review": f"/ui/access/review/{who}",
+        "reached": f"/ui/access/review/{who}&warehouse={lake.warehouse.pk}",
+    }.get(page) or f"{lake.url(name)}{EXPLAINED if is_explained else f'?{rest}' if rest else ''}"
+    client.get(lake.url("lines"))
+    for _ in range(2):
+        with counting() as counted:
+            if page == "preview":
+                response = client.post(lake.form("lines", "preview"), {"on": [f"modify role:{lake.bi.pk}"]})
+            else:
+                response = client.get(address)
+        assert response.status_code == 200
+        assert counted["statements"] == COUNTS[page]
+        lake.give("describe", "lines", "local~guest")
+        lake.give("describe", "sales", "local~guest")
