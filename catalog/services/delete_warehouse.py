@@ -20,14 +20,22 @@ from tenancy.changes.kinds import Change
 from tenancy.models import Securable
 
 
-def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -> None:
+def delete_warehouse(
+    *, actor: Actor, warehouse_id: UUID, force: bool = False, expected_version: int | None = None
+) -> None:
     """Delete an empty warehouse with its credential; its files stay. Staged tables do not count as content.
 
     Raises `NoSuchWarehouse`, `WarehouseManaged` (403), `WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks` (409),
-    `WarehouseProtected` (409) unless `force`.
+    `WarehouseProtected` (409) unless `force`, `WarehouseChanged` (409) if it does not have the `expected_version`.
     """
     try:
-        changing = changing_warehouse(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True)
+        changing = changing_warehouse(
+            actor=actor,
+            action=Can.DELETE,
+            warehouse_id=warehouse_id,
+            expected_version=expected_version,
+            deletes=True,
+        )
         with changing as (warehouse, tx):
             if warehouse.protected and not force:
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")

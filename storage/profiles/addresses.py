@@ -45,6 +45,12 @@ def require_permitted_addresses(profile: Profile, credential: Credential | None)
         check(address, member)
 
 
+def chosen_addresses(profile: Profile, credential: Credential | None) -> frozenset[str]:
+    """Return the endpoints that the profile and the credential choose, without the fixed ones of clouds."""
+    checks = _checks(profile, credential, require_valid_address)
+    return frozenset(address for check, address, _ in checks if check is require_valid_address)
+
+
 def sts_address(profile: S3Profile) -> str | None:
     """Return the STS endpoint of a profile; None: that of AWS."""
     if profile.sts_endpoint is not None:

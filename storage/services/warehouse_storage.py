@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from icekeeper.kernel.errors.types import Conflict
+from icekeeper.kernel.errors.types import BadRequest, Conflict
 from storage.credentials import SYSTEM_IDENTITY_TYPES, Credential
 from storage.models import Warehouse
-from storage.profiles.addresses import require_valid_addresses
+from storage.profiles.addresses import chosen_addresses, require_valid_addresses
 from storage.profiles.kinds import parse_profile, read_profile, read_stored_profile
 from storage.profiles.location import build_location_key
 from storage.profiles.profile import Profile
 from storage.secrets.stores import NewSecret, stored_credential
 from storage.selectors import get_warehouse_for
-from storage.services.warehouse_changes import lock_changeable, require_not_managed, save_change
+from storage.services.warehouse_changes import WarehouseChanged, lock_changeable, require_not_managed, save_change
 from storage.services.warehouses import (
     lock_locations,
     parse_new_credential,
@@ -31,10 +31,17 @@ from tenancy.authz.actions import Can
 from tenancy.changes.transaction import ChangeTransaction, change
 
 
+class CredentialRequired(BadRequest):
+    """A stored credential is not sent to an address that it was not entered for: its secret could be learned there."""
+
+    wire_type = "CredentialRequired"
+
+
 class StorageChange:
     """An update of a warehouse's storage, with checks before anything is written.
 
-    Without `storage_profile` the profile is unchanged. The constructor raises `NoSuchWarehouse`, `Forbidden`.
+    Without `storage_profile` the profile is unchanged. With `keeps_credential` the stored credential stays, which
+    without `storage_credential` is deleted otherwise. The constructor raises `NoSuchWarehouse`, `Forbidden`.
     """
 
     def __init__(
@@ -44,8 +51,10 @@ class StorageChange:
         warehouse_id: UUID,
         storage_profile: dict[str, Any] | None,
         storage_credential: dict[str, Any] | None,
+        keeps_credential: bool = False,
     ) -> None:
         self._actor, self._documents = actor, (storage_profile, storage_credential)
+        self.keeps_credential = keeps_credential
         self.seen = get_warehouse_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         self.credential: Credential | None = None
         self.profile: Profile | None = None
@@ -67,20 +76,30 @@ class StorageChange:
     def profile_for(self, warehouse: Warehouse) -> Profile:
         """Return the new profile under the lock. Raises `Conflict` after a concurrent change."""
         profile = self._profile_after(warehouse)
-        if profile != self.profile or warehouse.storage_profile != self.seen.storage_profile:
+        is_other = self.keeps_credential and warehouse.secret_id != self.seen.secret_id
+        if is_other or profile != self.profile or warehouse.storage_profile != self.seen.storage_profile:
             raise Conflict("The warehouse was changed by another request; try again")
         return profile
 
     def _read(self) -> None:
         document, credential = self._documents
-        self.credential = parse_new_credential(credential)
+        if self.keeps_credential:
+            self.credential = stored_credential(self.seen.secret_id)
+        else:
+            self.credential = parse_new_credential(credential)
         before = self.seen.storage_profile
         proposed = before if document is None else document
         if parse_profile(proposed).type == before["type"]:  # else `_read_update` fails
             require_valid_addresses(read_profile(proposed, self.credential), self.credential)
 
     def _read_update(self) -> None:
-        self.profile = self._profile_after(self.seen)
+        profile = self._profile_after(self.seen)
+        if self.keeps_credential and self.credential is not None:
+            former = read_stored_profile(self.seen.storage_profile)
+            if not chosen_addresses(profile, self.credential) <= chosen_addresses(former, self.credential):
+                message = "storage-credential: required, as the address of the store changes"
+                raise CredentialRequired(message, field="storage-credential")
+        self.profile = profile
 
     def _require_location(self) -> None:
         if self.profile is not None:
@@ -97,37 +116,55 @@ def update_storage(
     warehouse_id: UUID,
     storage_profile: dict[str, Any],
     storage_credential: dict[str, Any] | None,
+    keeps_credential: bool = False,
+    expected_version: int | None = None,
+    run: FailFastRun | None = None,
 ) -> Warehouse:
     """Replace the storage profile and the credential; without a credential the former one is deleted.
 
-    A profile without `storage-layout` keeps the current layout. Raises `IncompatibleProfiles` (400) for another type,
-    `UpdateError` (400) if files would have to move, `Conflict` (409) after a concurrent change, and as
-    `create_warehouse`.
+    With `keeps_credential` it stays as it is. `run` records the checks, for callers that show them after a failure. A
+    profile without `storage-layout` keeps the current layout.
+
+    Raises `IncompatibleProfiles` (400) for another type, `UpdateError` (400) if files would have to move,
+    `CredentialRequired` (400) if a kept credential would be sent to another address, `Conflict` (409) after a
+    concurrent change, `WarehouseChanged` (409) for another version, and as `create_warehouse`.
     """
-    return _change(actor, warehouse_id, storage_profile, storage_credential)
+    update = StorageChange(
+        actor=actor,
+        warehouse_id=warehouse_id,
+        storage_profile=storage_profile,
+        storage_credential=storage_credential,
+        keeps_credential=keeps_credential,
+    )
+    return _change(update, actor, expected_version, run or FailFastRun())
 
 
 def update_storage_credential(
-    *, actor: Actor, warehouse_id: UUID, storage_credential: dict[str, Any] | None
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    storage_credential: dict[str, Any] | None,
+    expected_version: int | None = None,
+    run: FailFastRun | None = None,
 ) -> Warehouse:
     """Replace the credential; None deletes it. Raises as `update_storage`."""
-    return _change(actor, warehouse_id, None, storage_credential)
-
-
-def _change(
-    actor: Actor, warehouse_id: UUID, document: dict[str, Any] | None, credential: dict[str, Any] | None
-) -> Warehouse:
     update = StorageChange(
-        actor=actor, warehouse_id=warehouse_id, storage_profile=document, storage_credential=credential
+        actor=actor, warehouse_id=warehouse_id, storage_profile=None, storage_credential=storage_credential
     )
-    run = FailFastRun()
+    return _change(update, actor, expected_version, run or FailFastRun())
+
+
+def _change(update: StorageChange, actor: Actor, expected_version: int | None, run: FailFastRun) -> Warehouse:
+    if expected_version is not None and update.seen.version != expected_version:
+        raise WarehouseChanged("The warehouse was changed by another request")  # before the store is probed
     update.run_checks(run)
     run.require_passed()
     update.run_store_checks(run)
     run.require_passed()
-    with storing_credential(update.credential) as secret, change(actor) as tx:
+    new_credential = None if update.keeps_credential else update.credential
+    with storing_credential(new_credential) as secret, change(actor) as tx:
         lock_locations()
-        warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
+        warehouse = lock_changeable(actor=actor, warehouse_id=update.seen.pk, expected_version=expected_version)
         profile = update.profile_for(warehouse)
         _require_free_location(warehouse, profile, update.credential)
         _save(tx, warehouse, profile, update, secret)
@@ -155,6 +192,7 @@ def validate_storage(
     warehouse_id: UUID,
     storage_profile: dict[str, Any] | None,
     storage_credential: dict[str, Any] | None,
+    keeps_credential: bool = False,
 ) -> list[ValidationCheck]:
     """Validate an update of the storage, or without `storage_profile` of its credential; nothing is changed."""
     report = ReportRun()
@@ -163,6 +201,7 @@ def validate_storage(
         warehouse_id=warehouse_id,
         storage_profile=storage_profile,
         storage_credential=storage_credential,
+        keeps_credential=keeps_credential,
     )
     update.run_checks(report)
     update.run_store_checks(report)
@@ -192,7 +231,8 @@ def _save(
     tx: ChangeTransaction, warehouse: Warehouse, profile: Profile, update: StorageChange, secret: NewSecret | None
 ) -> None:
     """Save the update. If the store was not probed, an unchanged profile keeps its recorded enforcement."""
-    store_credential(warehouse, update.credential, secret)
+    if not update.keeps_credential:
+        store_credential(warehouse, update.credential, secret)
     former, new = warehouse.storage_profile, profile.as_json()
     members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))
     warehouse.storage_profile = new
