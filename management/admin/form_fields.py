@@ -11,12 +11,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, NotFound, Unauthorized
 from icekeeper.kernel.json.strict import read_json
 from management.admin.navigation import Text
 from management.admin.storage_fields import Kind, StorageField
 
 YES, NO = "true", "false"
+DENIED: Final = (Forbidden, NotFound, Unauthorized)
+"""Errors of services that have their own page; all others are shown in the form."""
 
 
 class SecretInput(forms.PasswordInput):
@@ -64,15 +66,21 @@ def select_widget() -> forms.Select:
     return forms.Select({"class": "ik-select"})
 
 
-def field_for(spec: StorageField, *, is_update: bool = False) -> forms.Field:  # noqa: PLR0911 - one a kind
+def field_for(spec: StorageField, *, is_update: bool = False) -> forms.Field:
     """Return the Django field of a member. It checks only what the browser may send: the services check the value.
 
     In an update, members that determine where the files are cannot be changed.
     """
+    field = _editable_field(spec)
     if spec.is_fixed and is_update:
-        attrs: dict[str, Any] = {"readonly": True}
-    else:
-        attrs = {"required": True} if spec.is_required else {}
+        field.disabled = True
+        field.help_text = gettext_lazy("Cannot be changed: the files would have to move")
+        field.widget.attrs.pop("required", None)
+    return field
+
+
+def _editable_field(spec: StorageField) -> forms.Field:  # noqa: PLR0911 - one a kind
+    attrs: dict[str, Any] = {"required": True} if spec.is_required else {}
     shared: dict[str, Any] = {"required": False, "label": spec.label, "help_text": _help(spec)}
     if spec.is_secret:
         attrs["data-secret"] = " ".join((spec.member, *spec.aliases))  # for the script that imports a request

@@ -205,21 +205,27 @@ def _fields(
         path = f"{prefix}.{member}"
         types = _types(info.annotation)
         if _is_union_of_documents(types):
-            yield from _union(path, types, info)
+            yield from _union(path, types, info, is_fixed=name in fixed)
             continue
         aliases = tuple(old for old, new in shape.aliases.items() if new == member)
         is_common = info.is_required() or member in _COMMON or prefix != PROFILE
         yield _field(path, types, info, is_common=is_common, is_fixed=name in fixed, aliases=aliases)
 
 
-def _union(path: str, types: Sequence[Any], info: FieldInfo) -> Iterable[StorageField]:
+def _union(path: str, types: Sequence[Any], info: FieldInfo, *, is_fixed: bool) -> Iterable[StorageField]:
     """Return a choice of the variants of a member, and the fields of each; nothing if there is only one variant."""
     variants = [literal_value(each, "type") for each in types]
     if len(variants) == 1:
         return
     label = _LABELS.get(path.rpartition(".")[2]) or _label(path)
     yield StorageField(
-        f"{path}.type", Kind.CHOICE, label, info.description or "", is_common=False, choices=tuple(variants)
+        f"{path}.type",
+        Kind.CHOICE,
+        label,
+        info.description or "",
+        is_common=False,
+        is_fixed=is_fixed,
+        choices=tuple(variants),
     )
     inner: dict[str, list[str]] = {}
     shapes: dict[str, FieldInfo] = {}
@@ -236,6 +242,7 @@ def _union(path: str, types: Sequence[Any], info: FieldInfo) -> Iterable[Storage
             _LABELS.get(f"{path.rpartition('.')[2]}.{member}") or _label(member),
             shapes[name].description or "",
             is_common=False,
+            is_fixed=is_fixed,
             variants=tuple(where),
         )
 

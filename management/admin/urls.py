@@ -37,6 +37,8 @@ from management.admin.tasks import TaskPage, TasksPage
 from management.admin.user_ids import UserIdConverter
 from management.admin.users import UserDeletePage, UserPage, UsersPage
 from management.admin.warehouse_add import WarehouseAddPage
+from management.admin.warehouse_edit import WarehouseDeletePage, WarehouseEditPage
+from management.admin.warehouse_storage import CredentialEditPage, StorageEditPage, StorageValidatePage
 from management.admin.warehouses import WarehousePage, WarehousesPage
 
 register_converter(UserIdConverter, "user_id")
@@ -80,6 +82,11 @@ urlpatterns = [
     page("warehouse/add/", WarehouseAddPage, "warehouse-add"),
     page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),
     page(f"{WAREHOUSE}/task/<uuid:task_id>/", TaskPage, "task"),
+    page(f"{WAREHOUSE}/edit/", WarehouseEditPage, "warehouse-edit"),
+    page(f"{WAREHOUSE}/edit-storage/", StorageEditPage, "warehouse-edit-storage"),
+    page(f"{WAREHOUSE}/edit-credential/", CredentialEditPage, "warehouse-edit-credential"),
+    page(f"{WAREHOUSE}/validate/", StorageValidatePage, "warehouse-validate"),
+    page(f"{WAREHOUSE}/delete/", WarehouseDeletePage, "warehouse-delete"),
     page(f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>/protection/", ProtectionAction, "protection"),
     page(f"{WAREHOUSE}/<slug:tab>/", WarehousePage, "warehouse-tab"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/", NamespacePage, "namespace"),

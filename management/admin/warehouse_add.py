@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, NotFound, Unauthorized
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.json.strict import read_json_object
-from management.admin.form_fields import entered_value, find_member
+from management.admin.form_fields import DENIED, entered_value, find_member
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
 from management.admin.storage_fields import (
@@ -42,9 +42,6 @@ from tenancy.authz.permissions import action_forbidden, are_allowed
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project_for, list_projects_for
-
-DENIED: Final = (Forbidden, NotFound, Unauthorized)
-"""Errors that have their own page; all others are shown in the form."""
 
 SHOW, VALIDATE, CREATE, IMPORT = "show", "validate", "create", "import"
 
@@ -149,7 +146,7 @@ class WarehouseAddPage(Page):
         return HttpResponseRedirect(object_url("warehouse", created.pk, None))
 
     def _render_checks(self, form: WarehouseForm, checks: CheckList, *, status: int = 200) -> HttpResponse:
-        mark_fields(form, checks)
+        form.show_failures(checks)
         return self.render(self._shown(form, checks), status=status)
 
     def _import(self, text: str) -> HttpResponse:
@@ -238,13 +235,6 @@ class WarehouseAddPage(Page):
 
 
 _ACTIONS: Final = frozenset({"action", "project", "csrfmiddlewaretoken"})
-
-
-def mark_fields(form: Any, checks: CheckList) -> None:
-    """Show the failures of checks at their fields as well."""
-    for each in checks.checks:
-        if each.field and each.field_text:
-            form.show_error_at(each.field, each.field_text)
 
 
 def _query(values: dict[str, str]) -> str:

@@ -30,8 +30,11 @@ from management.admin.storage_fields import (
     StorageField,
     Store,
     credential_fields,
+    find_store,
     profile_fields,
+    store_of,
 )
+from management.admin.warehouse_checks import CheckList
 from storage.documents import literal_value
 from storage.models import Warehouse
 from storage.services.warehouses import DEFAULT_ALLOWED_FORMAT_VERSIONS, SUPPORTED_FORMAT_VERSIONS
@@ -118,6 +121,12 @@ class RequestForm(forms.Form):
             self.other_errors.append(text)
         elif text not in self.errors.get(name, []):
             self.add_error(name, text)
+
+    def show_failures(self, checks: CheckList) -> None:
+        """Show the failures of a validation at their fields as well."""
+        for each in checks.checks:
+            if each.field and each.field_text:
+                self.show_error_at(each.field, str(each.field_text))
 
 
 def _put(document: dict[str, Any], steps: Sequence[str], value: Any) -> None:
@@ -256,6 +265,51 @@ class WarehouseForm(RulesForm):
             _("stored encrypted, never shown again"),
             self.shown_members(CREDENTIAL, is_common=True),
         )
+
+
+class StorageForm(RequestForm):
+    """The storage profile and the credential of a warehouse, or with `has_profile` false the credential alone.
+
+    While the type of the credential is the stored one, its fields may stay empty: then it is kept.
+    """
+
+    def __init__(self, *, warehouse: Warehouse, credential_type: str, has_profile: bool, **options: Any) -> None:
+        stored = warehouse.storage_profile
+        store = store_of_warehouse(warehouse)
+        specs = profile_fields(store.profile)
+        super().__init__(initial=stored_profile_values(stored, specs), **options)
+        self.stored, self.store = stored, store
+        self.credential = store.credential(credential_type)
+        self.is_stored_type = credential_type == (warehouse.credential_type or NO_CREDENTIAL)
+        self.may_keep = has_profile and self.is_stored_type
+        if has_profile:
+            self.add_members(specs, is_update=True)
+        if self.credential is not None:
+            self.add_members(credential_fields(self.credential), keeps_stored=self.may_keep)
+
+    def profile(self) -> dict[str, Any]:
+        """Return the storage profile. Members that have their default stay null where they are stored as null."""
+        document = {"type": self.stored["type"], **self.members(PROFILE)}
+        unchanged = [
+            spec.member
+            for spec in profile_fields(self.store.profile)
+            if spec.default is not None
+            and document.get(spec.member) == spec.default
+            and self.stored.get(spec.member, spec.default) is None
+        ]
+        return {name: value for name, value in document.items() if name not in unchanged}
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `update_storage` about the credential. Call it after `is_valid`."""
+        if self.may_keep and not self.members(CREDENTIAL):
+            return {"storage_credential": None, "keeps_credential": True}
+        return {"storage_credential": credential_document(self), "keeps_credential": False}
+
+
+def store_of_warehouse(warehouse: Warehouse) -> Store:
+    """Return the store of a warehouse. Raises `NotFound` for a type that has no form."""
+    store = store_of(warehouse.storage_profile["type"], warehouse.credential_type)
+    return find_store(warehouse.storage_profile["type"]) if store is None else store
 
 
 def credential_document(form: Any) -> dict[str, Any] | None:

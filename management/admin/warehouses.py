@@ -16,10 +16,12 @@ from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
+from management.admin.warehouse_actions import allowed_changes
 from management.admin.warehouse_add import list_projects_to_create_in
 from management.admin.warehouse_choice import list_warehouses_of_project
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for
+from tenancy.actor import is_instance_admin
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import list_projects_for
 
@@ -55,12 +57,15 @@ class WarehousePage(Page):
         warehouse = get_warehouse_for(actor=self.actor, action=Can.GET_METADATA, warehouse_id=warehouse_id)
         current = choose_tab(TABS, self.kwargs.get("tab"))
         path = warehouse_path(warehouse, warehouse.project)
+        changes = allowed_changes(self.actor, warehouse)
         shown: dict[str, Any] = {
             "title": warehouse.name,
             "breadcrumb": [*crumbs(path[:1]), Crumb(warehouse.name)],
             "warehouse": warehouse,
             "tabs": link_tabs(TABS, current, "admin:warehouse", [warehouse_id]),
             "tab": current,
+            "can_change": bool(changes) or is_instance_admin(self.actor),
+            "can_update_storage": Can.UPDATE_STORAGE in changes,
             **tree_context(path[:1], "warehouse", warehouse.pk, warehouse.name),
         }
         if current == "contents":

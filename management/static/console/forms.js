@@ -63,6 +63,7 @@
 
   function showNotes(form, page) {
     const fields = $("[data-form-fields]", form);
+    if (!fields) return;
     $$(":scope > .ik-note", fields).forEach((each) => each.remove());
     $$("[data-form-fields] > .ik-note", page).reverse().forEach((each) => fields.prepend(each));
   }
