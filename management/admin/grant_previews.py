@@ -80,7 +80,6 @@ class PreviewPage(GrantsForm):
     ) -> HttpResponse:
         """Return the page with the effect that the changes have now; with `conflict` as an error (409)."""
         if len(grants) + len(revocations) > MAX_CHANGES:
-            raise BadRequest(_("At most %(limit)s changes can be saved at once.") % {"limit": MAX_CHANGES})
             raise BadRequest(_("At most %(limit)s changes are allowed at once.") % {"limit": MAX_CHANGES})
         shown = preview_grants_for(actor=self.actor, target=self.shown.target, grants=grants, revocations=revocations)
         status = HTTPStatus.CONFLICT if conflict else HTTPStatus.OK

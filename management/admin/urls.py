@@ -24,9 +24,9 @@ from management.admin.overview import OverviewPage, ProjectPage
 from management.admin.pages import Page
 from management.admin.principals import PrincipalsFragment
 from management.admin.profile import ProfilePage
+from management.admin.projects import ProjectAddPage, ProjectDeletePage, ProjectSettingsPage
 from management.admin.protection import ProtectionAction
 from management.admin.restore import RestorePage
-from management.admin.projects import ProjectAddPage, ProjectDeletePage, ProjectSettingsPage
 from management.admin.roles import RoleDeletePage, RolePage, RolesPage
 from management.admin.search import SearchPage
 from management.admin.server import ServerPage, SupportBundle

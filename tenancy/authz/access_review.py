@@ -216,10 +216,6 @@ class GrantedRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantChanges:
-    """Changes of the grants on one object that a review takes as applied.
-
-    They are rows to add, and pairs of grantee and privilege to leave out.
-    """
     """Changes of the grants on one object that a review applies: rows to add, and pairs of grantee and privilege to
     leave out."""
 

@@ -79,7 +79,6 @@ class ObjectReview:
     """Review of one object. Its roles are read once, by the constructor, users page by page."""
 
     def __init__(self, ref: ObjectRef, changes: GrantChanges = NO_CHANGES, *, roles: Collection[UUID] = ()) -> None:
-        """Read the path and the roles of an existing object, as if `changes` were applied. At most five statements.
         """Read the path and the roles of an existing object, with `changes` applied. At most five statements.
 
         `roles` are read in any case.

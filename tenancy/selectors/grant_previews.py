@@ -74,7 +74,6 @@ def preview_grants_for(
 ) -> GrantPreview:
     """Return the effect of granting and revoking on an object, by the grants in the database.
 
-    The permission to read the grants is required; the change needs another one, which the service requires.
     The permission to read the grants is required; the service requires that to change them.
     Raises the target's `missing` (404), the type's own error (403) and `UnknownPrivilege` (400).
     """

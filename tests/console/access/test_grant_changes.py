@@ -61,8 +61,6 @@ def fields(response: HttpResponse) -> dict[str, Any]:
     return sent
 
 
-def preview(client: Client, lake: Lake, changes: Mapping[str, Any], name: str = "lines") -> HttpResponse:
-    response: Any = client.post(lake.form(name, "preview"), changes)
 def preview(client: Client, lake: Lake, changes: Mapping[str, Any], name: str = "lines") -> Any:
     response = client.post(lake.form(name, "preview"), changes)
     assert response.status_code == 200, response.content.decode()
@@ -203,7 +201,6 @@ def test_a_preview_shows_what_follows_below(lake: Lake, sign_in: SignIn) -> None
     assert "<code>describe, select, modify</code>" in text
 
 
-def test_concurrent_changes_are_left_out(lake: Lake, sign_in: SignIn) -> None:
 def test_changes_that_others_saved_meanwhile_are_left_out(lake: Lake, sign_in: SignIn) -> None:
     lake.give("select", "lines", "local~guest")
     changes = {"on": ["select user:local~guest"], "had": ["modify user:local~guest"]}
@@ -256,7 +253,6 @@ def test_who_reads_grants_without_granting_cannot_save(lake: Lake, sign_in: Sign
 def test_all_changes_are_saved_with_one_call(lake: Lake, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.give("select", "lines", "local~guest")
     client, calls = sign_in("steward"), []
-    service = apply_assignments
 
     def counted(**arguments: Any) -> None:
         calls.append(arguments)
@@ -314,7 +310,6 @@ def test_a_change_between_check_and_write_is_a_conflict_that_writes_nothing(
         {"had": [cell], "on": ["modify user:local~jun"]} if is_revoked else {"on": [cell, "modify user:local~jun"]}
     )
     sent = fields(preview(client, lake, changes))
-    service = apply_assignments
 
     def late(**arguments: Any) -> None:
         lake.give("select", "lines", "local~guest", revoke=is_revoked)
