@@ -30,12 +30,12 @@ from management.admin.storage_fields import (
     profile_fields,
     store_of,
 )
-from management.admin.warehouse_checks import CREATION_CHECKS, CheckList, pending_checks, show_checks
+from management.admin.warehouse_checks import CREATION_CHECKS, CheckList, is_shown, pending_checks, show_checks
 from management.admin.warehouse_forms import NAME, WarehouseForm, chosen_credential_type, rule_values
 from storage.documents import unknown_members
 from storage.services.warehouse_changes import set_warehouse_protection
 from storage.services.warehouses import create_warehouse, validate_new_warehouse
-from storage.validation.checks import FailFastRun, StorageValidationFailed
+from storage.validation.checks import FailFastRun
 from tenancy.actor import Actor, is_instance_admin
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import action_forbidden, are_allowed
@@ -136,9 +136,9 @@ class WarehouseAddPage(Page):
         except DENIED:
             raise
         except CatalogError as error:
-            checks = show_checks(run.checks(), arguments["storage_profile"])
-            if not isinstance(error, StorageValidationFailed):
+            if not is_shown(error, run.checks()):
                 form.show_error(error)
+            checks = show_checks(run.checks(), arguments["storage_profile"])
             return self._render_checks(form, checks, status=error.status)
         if form.cleaned_data["protected"]:
             set_warehouse_protection(actor=self.actor, warehouse_id=created.pk, is_protected=True)

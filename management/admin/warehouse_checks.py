@@ -17,7 +17,14 @@ from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import parse_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.validation.access import ScopeNotEnforced
-from storage.validation.checks import NOT_APPLICABLE, STORE_CHECKS, CheckName, Status, ValidationCheck
+from storage.validation.checks import (
+    NOT_APPLICABLE,
+    STORE_CHECKS,
+    CheckName,
+    Status,
+    StorageValidationFailed,
+    ValidationCheck,
+)
 from storage.vending.s3_permissions import object_policy, role_policy
 
 NAMES: Final[Mapping[CheckName, Text]] = {
@@ -100,6 +107,11 @@ CHANGE_CHECKS: Final = (
     CheckName.SPEC_MUTABLE,
     *STORE_CHECKS,
 )
+
+
+def is_shown(error: CatalogError, checks: Sequence[ValidationCheck]) -> bool:
+    """Return whether the error of a request is that of one of its checks, which the list shows."""
+    return isinstance(error, StorageValidationFailed) or any(each.error is error for each in checks)
 
 
 def show_checks(checks: Sequence[ValidationCheck], profile: Mapping[str, Any]) -> CheckList:

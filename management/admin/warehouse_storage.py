@@ -15,7 +15,7 @@ from management.admin.form_fields import DENIED
 from management.admin.navigation import object_url
 from management.admin.storage_fields import CREDENTIAL, CREDENTIAL_TITLES, NO_CREDENTIAL, PROFILE
 from management.admin.warehouse_add import Choice
-from management.admin.warehouse_checks import CHANGE_CHECKS, CheckList, pending_checks, show_checks
+from management.admin.warehouse_checks import CHANGE_CHECKS, CheckList, is_shown, pending_checks, show_checks
 from management.admin.warehouse_edit import WarehousePart
 from management.admin.warehouse_forms import Section, StorageForm, chosen_credential_type, store_of_warehouse
 from storage.services.warehouse_changes import WarehouseChanged
@@ -25,7 +25,7 @@ from storage.services.warehouse_storage import (
     validate_access,
     validate_storage,
 )
-from storage.validation.checks import STORE_CHECKS, CheckName, FailFastRun, StorageValidationFailed
+from storage.validation.checks import STORE_CHECKS, CheckName, FailFastRun
 from tenancy.authz.actions import Can
 
 SHOW, VALIDATE, SAVE = "show", "validate", "save"
@@ -80,7 +80,7 @@ class StorageEditPage(WarehousePart):
         except CatalogError as error:
             checks = show_checks(run.checks(), self._profile_of(arguments))
             form.show_failures(checks)
-            if not isinstance(error, StorageValidationFailed):
+            if not is_shown(error, run.checks()):
                 form.show_error(error)
             return self.render({**self._shown(form, checks), "version": version}, status=error.status)
         messages.success(self.request, _("The storage of %(name)s was changed.") % {"name": self.warehouse.name})
@@ -129,6 +129,7 @@ class StorageEditPage(WarehousePart):
             "credential": Section("", "", form.shown_members(CREDENTIAL, is_common=True)),
             "keeps_stored": form.may_keep and form.credential is not None,
             "removes_stored": form.credential is None and self.stored_type != NO_CREDENTIAL,
+            "lost_secrets": any(self.request.POST.get(path) for path, spec in form.specs.items() if spec.is_secret),
             "errors": form.other_errors,
             "checks": checks,
             "conflict": conflict,

@@ -84,7 +84,9 @@ class Shown:
 
     def errors(self, name: str) -> list[str]:
         """Return the errors at a field."""
-        found = re.search(rf'data-field="ik-{re.escape(name)}".*?<div data-errors>(.*?)</div>', self.text, re.DOTALL)
+        found = re.search(
+            rf'data-field="ik-{re.escape(name)}".*?<div data-errors[^>]*>(.*?)</div>', self.text, re.DOTALL
+        )
         assert found is not None, f"no field {name}"
         texts = re.findall(r"<p.*?</p>", found[1], re.DOTALL)
         return [" ".join(unescape(re.sub(r"<[^>]*>", " ", each)).split()) for each in texts]

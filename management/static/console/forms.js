@@ -133,6 +133,7 @@
     $$("[data-secret]", $("#ik-main")).forEach((input) => {
       input.value = secretOf(entered, input.dataset.secret.split(" "));
     });
+    showVariants();
     const note = $("[data-secrets-lost]");
     if (note && $$("[data-secret]").some((input) => input.value)) note.remove();
     const url = $("[data-checked-form]");

@@ -148,6 +148,73 @@ APPLICATION = {
 }  # fmt: skip
 
 
+GCS_KEY = dict.fromkeys(
+    ("type", "project_id", "private_key_id", "private_key", "client_email", "client_id", "auth_provider_x509_cert_url",
+     "client_x509_cert_url"), "x"
+) | {
+    "auth_uri": "https://accounts.google.com/o/oauth2/auth", "token_uri": "https://oauth2.googleapis.com/token",
+    "universe_domain": "",
+}  # fmt: skip
+S3: dict[str, Any] = {"type": "s3", "bucket": "data", "region": "eu-west-1"}
+KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": "hush-id", "secret-access-key": "hush-key"}
+STORED: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
+    "s3": (S3 | {"sts-session-tags": {"a": "b", "c": "d"}, "storage-layout": {"type": "full-hierarchy",
+                 "namespace": "{name}", "tabular": "{uuid}"}, "path-style-access": False}, KEY),
+    "s3 without a credential": (S3, None),
+    "aliyun": (S3 | {"endpoint": "https://oss-eu-central-1.aliyuncs.com/", "sts-role-arn": "acs:ram::1:role/x"},
+               KEY | {"credential-type": "aliyun-oss"}),
+    "stackit": ({"type": "stackit", "bucket": "data", "region": "eu01", "sts-enabled": False},
+                KEY | {"type": "stackit"}),
+    "adls": ({"type": "adls", "filesystem": "data", "account-name": "acme"},
+             {"type": "az", "credential-type": "shared-access-key", "key": "YQ=="}),
+    "adls of another cloud": (
+        {"type": "adls", "filesystem": "data", "account-name": "acme", "host": "dfs.core.chinacloudapi.cn",
+         "authority-host": "https://login.chinacloudapi.cn/"}, APPLICATION),
+    "onelake": (ONELAKE | {"endpoint-mode": {"type": "regional", "region": "westus"}, "top-level-folder": "Tables"},
+                APPLICATION),
+    "gcs": ({"type": "gcs", "bucket": "data"},
+            {"type": "gcs", "credential-type": "service-account-key", "key": GCS_KEY}),
+}  # fmt: skip
+
+
+@pytest.mark.django_db
+@pytest.mark.both_databases
+@pytest.mark.parametrize(("profile", "credential"), STORED.values(), ids=STORED)
+def test_saving_an_untouched_form_changes_nothing(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credential: dict[str, Any] | None
+) -> None:
+    admin = visit("anna", "project_admin")
+    use_settings(monkeypatch, skip_storage_validation=True)
+    created = create_warehouse(
+        actor=INTERNAL, project=get_project(None), name="one", storage_profile=profile, storage_credential=credential
+    )
+    target = pages(created)[0]
+    page = admin.get(target)
+    for secret in ("hush", "YQ=="):
+        assert secret not in page.text
+    done = admin.submit(page, target, "save")
+    assert done.status == 302, done.plain
+    kept = Warehouse.objects.get(pk=created.pk)
+    assert kept.storage_profile == created.storage_profile
+    assert (kept.secret_id, kept.credential_type) == (created.secret_id, created.credential_type)
+    assert stored_credential(kept.secret_id) == stored_credential(created.secret_id)
+
+
+@pytest.mark.django_db
+@pytest.mark.both_databases
+def test_a_key_file(admin: Visitor) -> None:
+    target = "/ui/warehouse/add/?store=gcs"
+    page = admin.submit(admin.get(target), target, "validate", **{"storage-credential.key": "{hush"})
+    assert page.status == 400
+    assert page.errors("storage-credential.key") == ["This is no JSON object: paste the whole key file."]
+    assert "hush" not in page.text
+    key = '{"type": "x", "private_key": "hush"}'
+    page = admin.submit(admin.get(target), target, "validate", **{"storage-credential.key": key})
+    assert page.check("Storage profile is complete")[0] == "failed"
+    assert page.errors("storage-credential.key")
+    assert "hush" not in page.text
+
+
 @pytest.mark.django_db
 @pytest.mark.both_databases
 def test_a_kept_secret_is_not_sent_to_another_authority(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
