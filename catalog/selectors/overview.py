@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max, OuterRef, Q, Subquery
 
 from catalog.models import LargeTable, Tabular, WarehouseSize, WarehouseStatistic
 from icekeeper.kernel.clock import now
@@ -135,11 +135,9 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
 def _counts(warehouses: Sequence[Warehouse]) -> tuple[WarehouseCounts, ...]:
     """Return the current counts of small warehouses, and those of the last recorded hour of large ones."""
     rows = WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(warehouse__in=warehouses)
-    hours = dict(rows.values_list("warehouse_id").annotate(hour=Max("hour")))
+    newest = WarehouseStatistic.objects.filter(warehouse=OuterRef("warehouse")).order_by("-hour").values("hour")[:1]
     found = {
-        row.warehouse_id: (row.tables, row.views, row.generic_tables)
-        for row in rows.filter(hour__in=set(hours.values()))
-        if row.hour == hours[row.warehouse_id]
+        row.warehouse_id: (row.tables, row.views, row.generic_tables) for row in rows.filter(hour=Subquery(newest))
     }
     if small := [each.pk for each in warehouses if sum(found.get(each.pk, ())) <= MAX_COUNTED]:
         found |= _current_counts(small)

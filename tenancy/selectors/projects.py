@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
@@ -36,8 +38,14 @@ def get_server() -> Server:
 
 
 def server_ref() -> ObjectRef:
-    """Return the reference to the server in permission checks. One statement."""
-    return ObjectRef(Securable.Type.SERVER, get_server().server_id)
+    """Return the reference to the server in permission checks. One statement the first time in a process."""
+    return ObjectRef(Securable.Type.SERVER, server_id())
+
+
+@cache
+def server_id() -> UUID:
+    """Return the id of this deployment, which never changes."""
+    return get_server().server_id
 
 
 def is_project_id(text: str) -> bool:

@@ -21,6 +21,7 @@ from catalog.services.commit import queue
 from storage.io import stores
 from storage.vending.vend import _cache_of
 from tenancy.authn.requests import known_roles
+from tenancy.selectors.projects import server_id
 from tenancy.services.registration import registered_users
 
 Row = tuple[Any, ...]
@@ -157,5 +158,6 @@ def clear_process_caches() -> None:
     queue._queues.clear()
     stores._open.clear()
     _cache_of.cache_clear()
+    server_id.cache_clear()
     for name in ("_documents", "_last_seen", "_checked_members", "_parsed"):
         getattr(metadata_cache, name).clear()

@@ -32,6 +32,11 @@ OTHERS = (
     "user/local~engineer/",
     "service-account/",
     "server/",
+    "access/",
+    "access/review/",
+    "tag/",
+    "project/add/",
+    "project/{project}/settings/",
     "warehouse/{warehouse}/task/{task}/",
     "warehouse/{warehouse}/namespace/{orders}/",
 )

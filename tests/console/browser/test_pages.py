@@ -16,7 +16,7 @@ Visit = Callable[..., Visitor]
 
 PAGES_WITHOUT_GRANTS = (
     "catalog/", "deleted/", "task/", "warehouse/", "search/?q=lines", "profile/", "role/", "server/access/", "user/",
-    "user/local~engineer/",
+    "user/local~engineer/", "access/", "access/review/", "tag/",
 )  # fmt: skip
 """Pages that are open without any grant: they are empty, about the user, or about other users, as in the APIs."""
 
