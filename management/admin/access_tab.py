@@ -250,7 +250,7 @@ class AccessTab:
         return {
             "grant_form": {
                 "url": reverse("admin:object-grant", args=[self.key]),
-                "find_url": access_url(self.shown.named, is_browsable=self.shown.is_browsable),
+                "preview_url": reverse("admin:object-preview", args=[self.key]),
                 "picker": picker,
                 "options": options,
                 "privilege": draft.get("privilege", ""),

@@ -18,7 +18,7 @@ from management.admin.access_objects import access_url, find_object, icon_of, la
 from management.admin.access_tab import AccessTab, described
 from management.admin.navigation import Crumb
 from management.admin.pages import Page
-from management.admin.principals import read_picked, read_principal
+from management.admin.principals import Picked, read_picked, read_principal
 from tenancy.actor import Grantee
 from tenancy.selectors.principal_names import name_principals
 from tenancy.services.grants import (
@@ -107,7 +107,11 @@ class RoleAccessPage(ObjectAccessPage):
 class GrantsForm(ObjectAccessPage):
     """A form that is sent with POST; the browser is led back to the access of the object."""
 
-    http_method_names = ["post"]
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Lead to the access of the object, when the viewer tries again after an error."""
+        self.shown = find_object(actor=self.actor, key=self.key())
+        AccessTab(request, self.actor, self.shown)  # 404 for an object that is hidden from the viewer
+        return self.back()
 
     def post(self, request: HttpRequest, *, key: str) -> HttpResponse:
         self.shown = find_object(actor=self.actor, key=key)
@@ -124,16 +128,25 @@ class GrantsForm(ObjectAccessPage):
     def name_of(self, grantee: Grantee) -> str:
         return name_principals([grantee])[grantee].name
 
+    def read_grantee(self) -> Picked:
+        """Return the principal that the form of a new grant has chosen, or the text that it contains."""
+        return read_picked(self.request.POST, "grantee", actor=self.actor, project=self.shown.project)
+
+    def choose_grantee(self, picked: Picked) -> HttpResponse:
+        """Lead to the form of a new grant, with the choices for the text and everything else that was filled in."""
+        given = self.request.POST
+        query = {name: given.get(name, "") for name in ("privilege", "expires")}
+        return self.back(**{"grantee-text": picked.text, **query})
+
 
 class GrantForm(GrantsForm):
     """Grants a privilege; with `replace` a grant that exists gets the new expiry."""
 
     def apply(self, request: HttpRequest) -> HttpResponse:
-        given = request.POST
-        picked = read_picked(given, "grantee", actor=self.actor, project=self.shown.project)
+        given, picked = request.POST, self.read_grantee()
         privilege, expires = given.get("privilege", ""), given.get("expires", "")
         if picked.grantee is None:
-            return self.back(**{"grantee-text": picked.text, "privilege": privilege, "expires": expires})
+            return self.choose_grantee(picked)
         spec = GrantSpec(read_privilege(privilege), picked.grantee, read_expiry(expires))
         service = apply_grants if given.get("replace") else apply_assignments
         target, name = self.shown.target, self.name_of(picked.grantee)

@@ -18,7 +18,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from management.admin.access_matrix import read_changes, read_pairs
 from management.admin.access_objects import KIND_LABELS, access_url, icon_of, key_of, label_of
 from management.admin.access_tab import described
-from management.admin.grant_forms import GrantsForm, read_expiry
+from management.admin.grant_forms import GrantsForm, read_expiry, read_privilege
 from management.admin.navigation import Crumb
 from management.admin.principals import ICONS, principal_value
 from tenancy.actor import Grantee
@@ -59,11 +59,17 @@ class EffectLine:
 
 
 class PreviewPage(GrantsForm):
-    """Shows the effect of a form of the matrix, and of a form that could not be saved."""
+    """Shows the effect of the forms of the matrix and of a new grant, and of a form that could not be saved."""
 
     template_name = "console/grant_preview.html"
 
     def apply(self, request: HttpRequest) -> HttpResponse:
+        if "privilege" in request.POST:
+            picked = self.read_grantee()
+            if picked.grantee is None:
+                return self.choose_grantee(picked)
+            pair = (read_privilege(request.POST["privilege"]), picked.grantee)
+            return self.preview([pair], [], expiries={pair: request.POST.get("expires", "")})
         changes = read_changes(request.POST)
         if not changes.grants and not changes.revocations:
             messages.info(request, _("Nothing was marked, so nothing changes."))

@@ -287,7 +287,9 @@ def test_forms_that_no_page_has_change_nothing(lake: Lake, sign_in: SignIn) -> N
     for privilege in ("", "\0", "x y"):
         revoked = {"principal": "user:local~guest", "privilege": privilege}
         assert client.post(lake.form("lines", "revoke"), revoked).status_code == 400
-    assert client.get(form).status_code == 405
+    assert client.get(form).headers["Location"] == f"{lake.url('lines')}#grants"
+    assert sign_in("guest").get(form).status_code == 404
+    assert sign_in("guest").get(lake.form("project", "grant")).status_code == 403
     assert client.post("/ui/access/object/table:x/grant/", guest).status_code == 404
     assert client.post(lake.form("warehouse", "managed-access"), {"managed": "x"}).status_code == 400
     assert Grant.objects.count() == before

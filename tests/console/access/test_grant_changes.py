@@ -210,6 +210,17 @@ def test_changes_that_others_saved_meanwhile_are_left_out(lake: Lake, sign_in: S
     assert ">Save<" not in text
 
 
+def test_a_new_grant_has_a_preview_too(lake: Lake, sign_in: SignIn) -> None:
+    client, before = sign_in("steward"), held(lake)
+    sent = {"grantee": "user:local~guest", "privilege": "select", "expires": "2099-01-01T00:00"}
+    shown = preview(client, lake, sent)
+    assert fields(shown)["grant"] == ["select user:local~guest"]
+    assert 'name="expires-0" value="2099-01-01T00:00"' in shown.content.decode()
+    assert held(lake) == before
+    unchosen = client.post(lake.form("lines", "preview"), {**sent, "grantee": "", "grantee-text": "guest"})
+    assert "grantee-text=guest" in unchosen.headers["Location"]
+
+
 def test_an_unchanged_matrix_leads_back(lake: Lake, sign_in: SignIn) -> None:
     lake.give("select", "lines", "local~guest")
     client = sign_in("steward")
