@@ -26,22 +26,27 @@ OTHERS = (
     "warehouse/add/",
     "project/{project}/access/",
     "server/access/",
-    "profile/",
-    "role/",
-    "user/",
-    "user/local~engineer/",
-    "service-account/",
-    "server/",
     "access/",
     "access/review/",
-    "tag/",
-    "project/add/",
-    "project/{project}/settings/",
     "warehouse/{warehouse}/task/{task}/",
     "warehouse/{warehouse}/namespace/{orders}/",
+)
+ACCOUNTS = (
+    "profile/",
+    "role/",
+    *(f"role/{{role}}/{tab}" for tab in ("", "?q=a", "nesting/", "all-members/", "settings/", "delete/")),
+    "user/",
+    *(f"user/{{user}}/{tab}" for tab in ("", "delete/")),
+    "service-account/",
+    *(f"service-account/{{service account}}/{tab}" for tab in ("", "delete/")),
+    "tag/",
+    *(f"tag/{{tag}}/{tab}" for tab in ("", "delete/")),
+    "server/",
+    "project/add/",
+    *(f"project/{{project}}/{tab}" for tab in ("settings/", "delete/")),
 )
 
 
 def all_addresses(ids: Mapping[str, str]) -> list[str]:
-    paths = [*OTHERS, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
+    paths = [*OTHERS, *ACCOUNTS, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
     return [f"/ui/{path.format_map(ids)}" for path in paths]

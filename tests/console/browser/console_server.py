@@ -13,6 +13,7 @@ import requests
 from playwright.sync_api import Browser, StorageState
 from pyiceberg.catalog import load_catalog
 
+from management.admin.user_ids import encode_user_id
 from tests.parts.server import CatalogServer
 
 MARKUP = "<img src=x onerror=alert(1)>\"'</script>{{7*7}}"
@@ -50,6 +51,7 @@ class ConsoleServer(CatalogServer):
         self.create_warehouse("lake", token=self._token_of_operator())
         self._set_soft_delete()
         self._create_objects()
+        self._create_accounts()
         self._grant("project", {"user": User.PROJECT_ADMIN.value, "type": "project_admin"})
         self._grant(f"namespace/{self.ids['sales']}", {"user": User.DATA_ENGINEER.value, "type": "select"})
 
@@ -135,9 +137,32 @@ class ConsoleServer(CatalogServer):
         prefix = f"{self.base_url}/lakekeeper/v1/{self.warehouse_id}/namespaces/sales"
         self._create(f"{prefix}/generic-tables", {"name": "invoices", "format": "lance", "doc": MARKUP})
 
-    def _create(self, address: str, body: dict[str, Any]) -> None:
+    def _create_accounts(self) -> None:
+        """Create a role with members, a user, a service account with a token, and a tag, all with hostile names."""
+        base = f"{self.base_url}/management/v1"
+        text = {"name": MARKUP, "description": f"{MARKUP}\nsecond line"}
+        user = {"id": f"oidc~{HOSTILE_NAME}/../x", "name": MARKUP, "email": MARKUP, "user-type": "human"}
+        self._create(f"{base}/user", user)
+        role, inner = (self._create(f"{base}/role", text | {"name": name})["id"] for name in (MARKUP, HOSTILE_NAME))
+        members = [{"type": "user", "id": user["id"]}, {"type": "role", "id": inner}]
+        self._create(f"{base}/role/{role}/members", {"members": members})
+        account = self._create(f"{base}/service-account", text)["id"]
+        self._create(f"{base}/token", {"name": MARKUP, "user-id": account})
+        values = {"value-kind": "enumerated", "allowed-values": [MARKUP], "scope": ["table"]}
+        tag = self._create(f"{base}/tag-definition", text | values | {"name": HOSTILE_NAME})["id"]
+        table = f"{base}/warehouse/{self.warehouse_id}/table/{self.ids['table']}"
+        attached = requests.put(
+            f"{table}/tags/{quote(HOSTILE_NAME, safe='')}", json={"value": MARKUP}, headers=self._operator, timeout=30
+        )
+        assert attached.ok, attached.text
+        account_id = account.partition("~")[2]
+        segment = encode_user_id(user["id"])
+        self.ids |= {"role": role, "user": segment, "service account": account_id, "tag": tag}
+
+    def _create(self, address: str, body: dict[str, Any]) -> Any:
         created = requests.post(address, json=body, headers=self._operator, timeout=30)
         assert created.ok, created.text
+        return created.json() if created.content else None
 
     def _read_ids(self) -> None:
         base = f"/catalog/v1/{self.warehouse_id}/namespaces"

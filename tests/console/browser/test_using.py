@@ -104,3 +104,39 @@ def test_snapshots_are_compared(visit: Visit, console: ConsoleServer) -> None:
     visitor.page.get_by_role("button", name="Compare 2 snapshots").click()
     expect(visitor.page.get_by_role("heading", name="Comparison")).to_be_visible()
     expect(visitor.page.get_by_role("row", name="Rows 3 6")).to_be_visible()
+
+
+def test_a_token_is_created_and_copied(visit: Visit) -> None:
+    visitor = visit(User.DATA_ENGINEER)
+    visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.open("/ui/")
+    page = visitor.page
+    page.get_by_text(User.DATA_ENGINEER.value).click()
+    page.get_by_role("link", name="Profile and sessions").click()
+    page.get_by_text("Create a token").click()
+    page.get_by_label("Name").fill(HOSTILE_NAME)
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_role("heading", name="The new token")).to_contain_text(HOSTILE_NAME)
+    page.get_by_role("button", name="Copy the token").click()
+    expect(page.locator(".ik-toast")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(r"ikp_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}", copied)
+    visitor.open("/ui/profile/")
+    assert copied not in page.content()
+
+
+def test_a_member_is_added_without_a_script(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit(User.PROJECT_ADMIN)
+    context = visitor.context.browser.new_context(
+        storage_state=visitor.context.storage_state(), java_script_enabled=False
+    )
+    page = context.new_page()
+    page.goto(f"{console.base_url}/ui/role/{console.ids['role']}/")
+    page.get_by_role("searchbox", name="Name, email address or id").fill("engineer")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Add engineer").click()
+    expect(page.get_by_role("status")).to_contain_text("engineer is a member")
+    expect(page.get_by_role("link", name="engineer", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Remove engineer").click()
+    expect(page.get_by_role("link", name="engineer", exact=True)).to_have_count(0)
+    context.close()
