@@ -215,7 +215,7 @@ class Snapshot(models.Model):
     timestamp_ms = models.BigIntegerField("time", help_text="Milliseconds since the epoch.")
     summary: models.JSONField[dict[str, Any]] = models.JSONField(default=dict)
     committed_by = models.CharField(  # noqa: DJ001 - null: not recorded
-        max_length=255, null=True, help_text="User who committed it; empty for snapshots of registered tables."
+        max_length=255, null=True, help_text="User who committed it; null for snapshots of registered tables."
     )
     engine = models.CharField(max_length=80, null=True, help_text="As it names itself.")  # noqa: DJ001
 
@@ -431,7 +431,8 @@ class LargeTable(models.Model):
 
     warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
     rank = models.SmallIntegerField(help_text="1 is the largest.")
-    tabular = models.ForeignKey("catalog.Tabular", on_delete=models.CASCADE, related_name="+")
+    # No constraint, which would be checked at the commit: tables are deleted at any time, and these rows an hour later.
+    tabular = models.ForeignKey("catalog.Tabular", on_delete=models.CASCADE, db_constraint=False, related_name="+")
     records = models.BigIntegerField(null=True)
     files_size = models.BigIntegerField(help_text="Bytes of data and delete files.")
     data_files = models.BigIntegerField(null=True)

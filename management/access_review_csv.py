@@ -1,6 +1,7 @@
 """Access reviews as CSV (RFC 4180, UTF-8), sent while they are read.
 
-Users choose names, and spreadsheets take some texts for formulas: these texts are prefixed with an apostrophe.
+Users choose names, and spreadsheets take some texts for formulas: these texts are prefixed with an apostrophe, and so
+are the parts of a text that follow a separator, because the list separator of some languages is not the comma.
 https://owasp.org/www-community/attacks/CSV_Injection
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -43,6 +45,8 @@ _NO_SOURCE: Final = ("",) * len(_SOURCE)
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - as spreadsheets fold them
 _BLANKS: Final = " \u00a0\u200b\ufeff"
 """Characters before a formula that spreadsheets may ignore."""
+_AFTER_SEPARATORS: Final = re.compile(rf'([;|\t\r\n][\s"{_BLANKS}]*)(?=[=+\-@＝＋－＠])')  # noqa: RUF001
+"""A separator, and what may come between it and a formula: quotes are written twice, which is an empty text."""
 
 
 def csv_response(
@@ -63,14 +67,16 @@ def _lines(header: Sequence[str], parts: Iterable[Iterable[Sequence[object]]]) -
 
 def _encode(rows: Iterable[Sequence[Any]]) -> bytes:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\r\n").writerows([cell(each) for each in row] for row in rows)
+    writer = csv.writer(written, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
+    writer.writerows([cell(each) for each in row] for row in rows)
     return written.getvalue().encode("utf-8", "replace")
 
 
 def cell(value: object) -> str:
     """Return the text of a value, changed if spreadsheets would take it for a formula; None is empty."""
     text = "" if value is None else str(value)
-    return f"'{text}" if text.lstrip(_BLANKS).startswith(_FORMULAS) else text
+    marked = _AFTER_SEPARATORS.sub(r"\1'", text)
+    return f"'{marked}" if text.lstrip(_BLANKS).startswith(_FORMULAS) else marked
 
 
 def reviewed_object(own_id: str, names: Names) -> NamedObject:

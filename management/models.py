@@ -117,12 +117,14 @@ class SignInAddress(models.Model):
 
 
 class PasswordAttempt(models.Model):
-    """The number of sign-ins with a password, for one user id from one address, in a period of time.
+    """The number of sign-ins with a password in a period of time, for one user id from one address, or for an address.
 
-    A successful one deletes the row.
+    A successful one deletes the row of the user id and address.
     """
 
-    key = models.CharField(primary_key=True, max_length=64, help_text="SHA-256 of user id and address, in hex.")
+    key = models.CharField(
+        primary_key=True, max_length=64, help_text="SHA-256 of user id and address, or of the address, in hex."
+    )
     attempts = models.PositiveIntegerField()
     started_at = models.DateTimeField(help_text="When the period began.")
 

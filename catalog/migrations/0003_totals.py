@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='snapshot',
             name='committed_by',
-            field=models.CharField(help_text='User who committed it; empty for snapshots of registered tables.', max_length=255, null=True),
+            field=models.CharField(help_text='User who committed it; null for snapshots of registered tables.', max_length=255, null=True),
         ),
         migrations.AddField(
             model_name='snapshot',
@@ -90,7 +90,7 @@ class Migration(migrations.Migration):
                 ('records', models.BigIntegerField(null=True)),
                 ('files_size', models.BigIntegerField(help_text='Bytes of data and delete files.')),
                 ('data_files', models.BigIntegerField(null=True)),
-                ('tabular', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='catalog.tabular')),
+                ('tabular', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='catalog.tabular')),
                 ('warehouse', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='storage.warehouse')),
             ],
             options={

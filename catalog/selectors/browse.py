@@ -19,7 +19,6 @@ from catalog.selectors.tables.load import list_tabulars_for
 from icekeeper.kernel.errors.types import Forbidden, InvalidPageToken
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -174,16 +173,6 @@ def _listings(actor: Actor, warehouse_id: UUID, levels: Levels | None) -> list[C
         return [Child(kind, each.id, each.identifier.name) for each in found], token
 
     return [namespaces, tabulars(Tabular.Kind.TABLE), tabulars(Tabular.Kind.VIEW), generic_tables]
-
-
-def find_active_warehouse(warehouse_id: UUID) -> Warehouse:
-    """Return an active warehouse with its project, for callers whose permission is checked next. Raises
-    `NoSuchWarehouse`."""
-    rows = Warehouse.objects.using(settings.READ_DATABASE).active().select_related("project")
-    found = rows.filter(pk=warehouse_id).first()
-    if found is None:
-        raise no_such_warehouse(warehouse_id)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Max, OuterRef, Q, Subquery
+from django.db.models import F, OuterRef, Q, Subquery, Window
+from django.db.models.functions import RowNumber, TruncDate
 
 from catalog.models import LargeTable, Tabular, WarehouseSize, WarehouseStatistic
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from storage.models import Warehouse
 from tasks.models import Task
 from tenancy.actor import Actor
@@ -26,7 +28,7 @@ MAX_WAREHOUSES: Final = 1_000
 """Warehouses that an overview counts; further ones are left out, and the page says so."""
 
 MAX_COUNTED: Final = 20_000
-"""Objects in a warehouse whose objects are counted for each page."""
+"""Objects that one page counts, in all warehouses together; numbers of further ones are those recorded last."""
 
 MAX_SHOWN_TASKS: Final = 3
 EXPIRES_SOON: Final = timedelta(hours=24)
@@ -36,12 +38,12 @@ MAX_LARGEST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class WarehouseCounts:
-    """Numbers of live objects of one warehouse, as its last statistics recorded them."""
+    """Numbers of live objects of one warehouse; None where they are unknown."""
 
     warehouse: Warehouse
-    tables: int
-    views: int
-    generic_tables: int
+    tables: int | None
+    views: int | None
+    generic_tables: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`counts` are of the warehouses in which the caller sees everything; of `partly_visible` ones only some objects.
+    """`counts` has the warehouses in which the caller sees everything, `partly_visible` those with only some of it.
 
     With `has_more` there are further warehouses than those that were looked at.
     """
@@ -85,22 +87,22 @@ class Overview:
 
     @property
     def tables(self) -> int:
-        return sum(each.tables for each in self.counts)
+        return sum(each.tables or 0 for each in self.counts)
 
     @property
     def views(self) -> int:
-        return sum(each.views for each in self.counts)
+        return sum(each.views or 0 for each in self.counts)
 
     @property
     def generic_tables(self) -> int:
-        return sum(each.generic_tables for each in self.counts)
+        return sum(each.generic_tables or 0 for each in self.counts)
 
 
 def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
     """Return the overview of the warehouses of `projects` that `actor` may see.
 
-    Seven statements and one permission check, however many warehouses there are. Counts are those of whole warehouses,
-    and so only for callers who may list everything in one; tasks likewise.
+    At most seven statements and one permission check, however many warehouses there are. Counts are those of whole
+    warehouses, and so only for callers who may list everything in one; tasks likewise.
     """
     found = list(
         Warehouse.objects.using(settings.READ_DATABASE)
@@ -133,24 +135,55 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
 
 
 def _counts(warehouses: Sequence[Warehouse]) -> tuple[WarehouseCounts, ...]:
-    """Return the current counts of small warehouses, and those of the last recorded hour of large ones."""
+    """Return current counts of the smallest warehouses, as far as `MAX_COUNTED` allows, and recorded ones of others.
+
+    Warehouses are small or large by their recorded counts; those without any come first. Of a warehouse that was not
+    counted to the end, the last recorded counts are returned, or None if there are none.
+    """
     rows = WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(warehouse__in=warehouses)
     newest = WarehouseStatistic.objects.filter(warehouse=OuterRef("warehouse")).order_by("-hour").values("hour")[:1]
-    found = {
-        row.warehouse_id: (row.tables, row.views, row.generic_tables) for row in rows.filter(hour=Subquery(newest))
-    }
-    if small := [each.pk for each in warehouses if sum(found.get(each.pk, ())) <= MAX_COUNTED]:
-        found |= _current_counts(small)
-    return tuple(WarehouseCounts(each, *found[each.pk]) for each in warehouses)
+    found: dict[UUID, tuple[int | None, ...]] = {}
+    sizes = dict.fromkeys((each.pk for each in warehouses), 0)
+    for row in rows.filter(hour=Subquery(newest)):
+        found[row.warehouse_id] = (row.tables, row.views, row.generic_tables)
+        sizes[row.warehouse_id] = row.tables + row.views + row.generic_tables
+    small, remaining = [], MAX_COUNTED
+    for warehouse_id, size in sorted(sizes.items(), key=lambda item: item[1]):
+        remaining -= size
+        if remaining < 0:
+            break
+        small.append(warehouse_id)
+    found |= _current_counts(small)
+    return tuple(WarehouseCounts(each, *found.get(each.pk, (None, None, None))) for each in warehouses)
 
 
-def _current_counts(warehouse_ids: Sequence[UUID]) -> dict[UUID, tuple[int, int, int]]:
-    rows = Tabular.objects.using(settings.READ_DATABASE).live().filter(warehouse__in=warehouse_ids)
+# The order is that of the index `tabular_by_kind`, so that at most LIMIT rows of it are read.
+_COUNT_CURRENT: Final = """
+SELECT warehouse_id, kind, count(*)
+  FROM (SELECT warehouse_id, kind
+          FROM catalog_tabular
+         WHERE warehouse_id = ANY(%s) AND deleted_at IS NULL
+         ORDER BY warehouse_id, kind
+         LIMIT %s) t
+ GROUP BY warehouse_id, kind
+"""
+
+
+def _current_counts(warehouse_ids: Sequence[UUID]) -> dict[UUID, tuple[int, ...]]:
+    """Count the first `MAX_COUNTED` objects in the order of warehouses; leave out those not counted to the end."""
+    if not warehouse_ids:
+        return {}
     counts = Counter[tuple[UUID, str]]()
-    for warehouse_id, kind, number in rows.values_list("warehouse_id", "kind").annotate(number=Count("pk")):
-        counts[warehouse_id, kind] = number
+    for warehouse_id, kind, number in fetch_all(
+        settings.READ_DATABASE, _COUNT_CURRENT, [list(warehouse_ids), MAX_COUNTED + 1]
+    ):
+        counts[as_uuid(warehouse_id), kind] = number
+    complete = warehouse_ids
+    if counts.total() > MAX_COUNTED:
+        last = max(warehouse_id for warehouse_id, _ in counts)
+        complete = [each for each in warehouse_ids if each < last]
     kinds = (Tabular.Kind.TABLE, Tabular.Kind.VIEW, Tabular.Kind.GENERIC_TABLE)
-    return {each: tuple(counts[each, kind.value] for kind in kinds) for each in warehouse_ids}  # type: ignore[misc]
+    return {each: tuple(counts[each, kind.value] for kind in kinds) for each in complete}
 
 
 def _failed_tasks(warehouse_ids: Sequence[UUID]) -> list[FailedTask]:
@@ -173,24 +206,42 @@ def _expiring_soon(warehouse_ids: Sequence[UUID]) -> int:
 
 
 def _sizes(warehouses: Sequence[Warehouse]) -> tuple[Size, ...]:
-    """Return the sums at the end of each of the last 30 days, and the last ones recorded.
+    """Return the sums at the start of the last 30 days, at the end of each day with a change, and now.
 
     An hour is recorded only for warehouses that changed in it: each sum has the last row of each warehouse until then.
+    The period starts at midnight, so that a day has no rows both before it and in it.
     """
-    rows = WarehouseSize.objects.using(settings.READ_DATABASE).filter(warehouse__in=warehouses)
-    first = now() - SIZE_HISTORY
-    older = rows.filter(hour__lt=first).values("warehouse_id").annotate(newest=Max("hour")).values("newest")
-    wanted = rows.filter(Q(hour__gte=first) | Q(hour__in=older)).order_by("hour")
+    end = now()
+    first = end.replace(hour=0, minute=0, second=0, microsecond=0) - SIZE_HISTORY
+    older = WarehouseSize.objects.filter(warehouse=OuterRef("pk"), hour__lt=first).order_by("-hour").values("pk")[:1]
+    seeds = Warehouse.objects.filter(pk__in=[each.pk for each in warehouses]).values_list(Subquery(older))
+    by_age = Window(
+        RowNumber(), partition_by=[F("warehouse"), TruncDate("hour", tzinfo=UTC)], order_by=F("hour").desc()
+    )
+    rows = (
+        WarehouseSize.objects.using(settings.READ_DATABASE)
+        .filter(Q(hour__gte=first) | Q(pk__in=seeds), warehouse__in=warehouses)
+        .annotate(by_age=by_age)
+        .filter(by_age=1)
+        .order_by("hour")
+    )
     last: dict[UUID, tuple[int, int]] = {}
-    by_day: dict[date, Size] = {}
-    for warehouse_id, hour, records, size in wanted.values_list("warehouse_id", "hour", "records", "files_size"):
+    total_records, total_size = 0, 0
+    by_day: dict[date | None, Size] = {}
+    for warehouse_id, hour, records, size in rows.values_list("warehouse_id", "hour", "records", "files_size"):
+        old_records, old_size = last.get(warehouse_id, (0, 0))
         last[warehouse_id] = (records, size)
-        total_records, total_size = (sum(values) for values in zip(*last.values(), strict=True))
-        by_day[hour.date()] = Size(hour, total_records, total_size)
+        total_records += records - old_records
+        total_size += size - old_size
+        day = hour.date() if hour >= first else None
+        by_day[day] = Size(max(hour, first), total_records, total_size)
+    if by_day and end.date() not in by_day:
+        by_day[end.date()] = Size(end, total_records, total_size)
     return tuple(by_day.values())
 
 
 def _largest(warehouses: Sequence[Warehouse]) -> tuple[LargeTable, ...]:
+    """Return the largest tables that exist: the inner join leaves out rows whose table was deleted meanwhile."""
     rows = LargeTable.objects.using(settings.READ_DATABASE).filter(
         warehouse__in=warehouses, rank__lte=MAX_LARGEST, tabular__deleted_at=None
     )

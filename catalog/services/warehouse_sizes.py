@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 
 from catalog.models import WarehouseSize
 from icekeeper.kernel.clock import now
@@ -73,6 +74,10 @@ def record_sizes(project_id: str, hour: datetime) -> None:
 
 
 def delete_old_warehouse_sizes(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the rows that are older than the retention of endpoint statistics; return their number."""
+    """Delete the rows that are older than the retention of endpoint statistics; return their number.
+
+    The newest of them is kept for each warehouse: it is the size until the next change, which may still be to come.
+    """
     oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
-    return delete_in_batches(WarehouseSize.objects.filter(hour__lt=oldest), batch=batch)
+    newer = WarehouseSize.objects.filter(warehouse=OuterRef("warehouse"), hour__gt=OuterRef("hour"), hour__lt=oldest)
+    return delete_in_batches(WarehouseSize.objects.filter(Exists(newer), hour__lt=oldest), batch=batch)

@@ -34,7 +34,7 @@ from management.admin.access_objects import KIND_LABELS, access_url, icon_of, la
 from management.admin.navigation import Text
 from management.admin.pages import Page
 from management.admin.principals import ICONS, Picked, principal_value, read_picked
-from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_project
+from management.admin.warehouse_choice import list_warehouses_of_project
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.access_review import Rights, Source
 from tenancy.models import Project, Securable
@@ -48,7 +48,7 @@ from tenancy.selectors.access_reviews import (
 from tenancy.selectors.objects import NamedObject, PermissionTarget
 from tenancy.selectors.principal_names import name_principals
 from tenancy.selectors.principal_reviews import AccessSource
-from tenancy.selectors.projects import get_project_for, list_projects_for
+from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
 T = Securable.Type
 ROWS_A_PAGE: Final = 50
@@ -113,13 +113,13 @@ class PrincipalPage(Page):
     view: ClassVar[str]
 
     def choose(self) -> dict[str, Any]:
-        """Read the project and the principal in the address. Raises the errors of `get_project_for`."""
+        """Read the project and the principal in the address. Raises `ProjectNotFound`."""
         self.projects = list_projects_for(actor=self.actor)
         wanted = self.request.GET.get("project")
         self.project: Project | None = next(iter(self.projects), None)
         if wanted:
             listed = next((each for each in self.projects if each.pk == wanted), None)
-            self.project = listed or get_project_for(actor=self.actor, given=wanted)
+            self.project = listed or get_visible_project_for(actor=self.actor, given=wanted)
         problem = ""
         self.picked = Picked()
         try:
@@ -234,11 +234,7 @@ class AccessReviewPage(PrincipalPage):
             "grants_url": self.url("admin:grants"),
         }
         if wanted:
-            warehouse = choose_warehouse(warehouses, wanted)
-            shown["warehouse_id"] = wanted
-            if warehouse is not None:
-                shown |= self._reached(self.actor, project, grantee, str(warehouse.pk))
-            return shown
+            return shown | {"warehouse_id": wanted} | self._reached(self.actor, project, grantee, wanted)
         page = ListingPage(
             listing_key("console review of", project.pk, grantee), self.request.GET.get("after"), ROWS_A_PAGE
         )

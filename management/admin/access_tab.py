@@ -38,7 +38,6 @@ from tenancy.selectors.grants import (
 )
 from tenancy.selectors.permission_checks import list_allowed_actions_for
 from tenancy.selectors.principal_names import PrincipalName, name_principals
-from tenancy.selectors.projects import get_project_for
 
 GRANTS_A_PAGE: Final = 50
 HAVE_MANAGED_ACCESS: Final = frozenset({Securable.Type.WAREHOUSE, Securable.Type.NAMESPACE})
@@ -104,7 +103,7 @@ class AccessTab:
         )
         self.allowed = set(allowed)
         if self.ref.type is Securable.Type.PROJECT and not self.allowed & {Can.GET_METADATA, Can.READ_GRANTS}:
-            get_project_for(actor=actor, given=str(self.ref.id))  # 403
+            raise shown.target.missing
         self.can_read_grants = reads_grants(self.ref) in self.allowed
 
     def context(self, draft: Mapping[str, str] | None = None) -> dict[str, Any]:

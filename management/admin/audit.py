@@ -18,7 +18,7 @@ from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.models import AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.audit_records import AuditFilters, list_audit_records_for
-from tenancy.selectors.projects import list_projects_for, server_ref
+from tenancy.selectors.projects import list_projects_for, no_such_project, server_ref
 
 ROWS_A_PAGE: Final = 50
 MAX_FILTER_LENGTH: Final = 255
@@ -46,8 +46,12 @@ class AuditPage(Page):
         if given.get("outcome", AuditRecord.Outcome.ALLOWED) not in AuditRecord.Outcome.values:
             raise BadRequest("outcome: must be allowed, denied or failed")
         projects = list_projects_for(actor=self.actor)
-        if "project" not in given and not is_allowed(self.actor, Can.READ_AUDIT, *server_ref()):
-            given |= self._readable_project(projects)
+        if not is_allowed(self.actor, Can.READ_AUDIT, *server_ref()):
+            if "project" in given:
+                if all(each.pk != given["project"] for each in projects):
+                    raise no_such_project(given["project"])
+            else:
+                given |= self._readable_project(projects)
         page = ListingPage(
             listing_key("console audit", *sorted(given.items())), self.request.GET.get("after"), ROWS_A_PAGE
         )

@@ -17,7 +17,6 @@ from catalog.selectors.browse import (
     NAMESPACE,
     Child,
     PathStep,
-    find_active_warehouse,
     list_children_for,
     locate_namespace_for,
     locate_tabular_for,
@@ -29,11 +28,13 @@ from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
 from management.admin.warehouse_choice import list_warehouses_of_project
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.selectors import list_warehouses_for
+from storage.selectors import get_warehouse_for, list_warehouses_for
 from tenancy.actor import Actor
+from tenancy.authz.actions import Can
 from tenancy.models import Project
-from tenancy.selectors.projects import get_project_for, list_projects_for
+from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
 NODES_A_LEVEL: Final = 100
 """Of one request; the tree has a button for more."""
@@ -123,7 +124,7 @@ class Tree:
     def level_below(self, address: Address, after: str | None) -> Level:
         """Return the nodes below a project, a warehouse or a namespace. Raises the errors of its selectors."""
         if address.kind == "project":
-            return self._warehouses(get_project_for(actor=self._actor, given=address.object_id), after)
+            return self._warehouses(get_visible_project_for(actor=self._actor, given=address.object_id), after)
         if address.warehouse_id is None:
             raise NotFound("No such node of the tree")
         levels = None
@@ -213,7 +214,11 @@ class TreeFragment(Page):
         if address.warehouse_id is None:
             return [at], at
         if address.kind == "warehouse":
-            warehouse = find_active_warehouse(address.warehouse_id)
+            warehouse = get_warehouse_for(
+                actor=self.actor, action=Can.INCLUDE_IN_LIST, warehouse_id=address.warehouse_id
+            )
+            if warehouse.status != Warehouse.Status.ACTIVE:
+                raise no_such_warehouse(warehouse.pk)
             return steps_of(warehouse_path(warehouse, warehouse.project)), at
         if address.kind == NAMESPACE:
             found = locate_namespace_for(

@@ -102,48 +102,6 @@ def _time_labels(moments: Sequence[datetime], x: Sequence[float]) -> tuple[Label
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    label: str
-    count: int
-    colour: int
-    x: float
-    y: float
-    height: float
-    middle: float
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Bars of counts, ready to draw; `name` is a sentence that says what they show."""
-
-    name: str
-    bars: tuple[Bar, ...]
-    bar_width: float
-    width: int = WIDTH
-    height: int = HEIGHT
-    bottom: int = HEIGHT - _BOTTOM
-
-
-def draw_histogram(name: str, buckets: Sequence[tuple[str, int, int]]) -> Histogram:
-    """Draw buckets, each a label, a count and a colour (1 to 6)."""
-    highest = max((count for _, count, _ in buckets), default=0) or 1
-    slot = WIDTH / max(1, len(buckets))
-    width = slot * 0.86
-    space = HEIGHT - _TOP - _BOTTOM - 14
-    bars = []
-    for number, (label, count, colour) in enumerate(buckets):
-        height = max(space * count / highest, 1.5 if count else 0)
-        left = number * slot + (slot - width) / 2
-        bars.append(
-            Bar(
-                label, count, colour, round(left, 1), round(HEIGHT - _BOTTOM - height, 1), round(height, 1),
-                round(left + width / 2, 1),
-            )
-        )  # fmt: skip
-    return Histogram(name, tuple(bars), round(width, 1))
-
-
 def sparkline(values: Sequence[float], *, width: int = 72, height: int = 22) -> str:
     """Return the path of a small line without axes; empty for fewer than two values."""
     if len(values) < 2:  # noqa: PLR2004

@@ -29,7 +29,7 @@ class DeletedPage(Page):
 
     def context(self) -> dict[str, Any]:
         warehouses = list_warehouses_of_all_projects(self.actor)
-        wanted = choose_warehouse(warehouses, self.request.GET.get("warehouse"))
+        wanted = choose_warehouse(self.actor, warehouses, self.request.GET.get("warehouse"))
         shown: dict[str, Any] = {"warehouses": warehouses, "warehouse": wanted, "rows": [], "next_url": None}
         if wanted is None:
             return shown

@@ -58,7 +58,7 @@ class ExplanationView:
     standing: Text
     rows: Sequence[Sequence[Box]]
     cures: Sequence[Cure]
-    is_delivering: bool
+    is_pending_delivery: bool
 
 
 _STANDING: Final[dict[str, Text]] = {
@@ -88,7 +88,7 @@ def view_explanation(
             Cure(each.privilege, _describe_object(each.object, checked), page_url(each.object))
             for each in explained.cures
         ],
-        is_delivering=explained.is_allowed is not None and explained.is_allowed != expected,
+        is_pending_delivery=explained.is_allowed is not None and explained.is_allowed != expected,
     )
 
 

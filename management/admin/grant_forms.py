@@ -88,6 +88,14 @@ class ObjectAccessPage(Page):
         shown = {**self.access_context(draft), "conflict": message}
         return self.render(shown, status=HTTPStatus.CONFLICT)
 
+    def rejected(self, draft: Mapping[str, str], error: BadRequest) -> HttpResponse:
+        """Return the page with the grant form as it was sent, and its problem."""
+        shown = self.access_context(draft)
+        if "grant_form" not in shown:
+            raise error
+        shown["grant_form"]["problem"] = error.message
+        return self.render(shown, status=error.status)
+
 
 class ServerAccessPage(ObjectAccessPage):
     def key(self) -> str:
@@ -143,6 +151,12 @@ class GrantForm(GrantsForm):
     """Grants a privilege; with `replace` a grant that exists gets the new expiry."""
 
     def apply(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self._grant(request)
+        except BadRequest as error:
+            return self.rejected(request.POST, error)
+
+    def _grant(self, request: HttpRequest) -> HttpResponse:
         given, picked = request.POST, self.read_grantee()
         privilege, expires = given.get("privilege", ""), given.get("expires", "")
         if picked.grantee is None:

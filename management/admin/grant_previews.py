@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from secrets import compare_digest
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -24,12 +24,13 @@ from management.admin.principals import ICONS, principal_value
 from tenancy.actor import Grantee
 from tenancy.models import Securable
 from tenancy.selectors.access_reviews import grantee_of
-from tenancy.selectors.grant_previews import Effect, GrantPreview, Pair, digest_of_grants, preview_grants_for
+from tenancy.selectors.grant_previews import Effect, GrantPreview, Pair, preview_grants_for
 from tenancy.selectors.principal_names import PrincipalName, name_principals
 from tenancy.services.grants import (
     MAX_CHANGES,
     GrantExists,
     GrantNotFound,
+    GrantsChanged,
     GrantSpec,
     apply_assignments,
     build_difference,
@@ -81,15 +82,21 @@ class PreviewPage(GrantsForm):
         grants: Sequence[Pair],
         revocations: Sequence[Pair],
         *,
-        conflict: str = "",
+        problem: str = "",
+        status: int = HTTPStatus.OK,
         expiries: Mapping[Pair, str] | None = None,
     ) -> HttpResponse:
-        """Return the page with the effect that the changes have now; with `conflict` as an error (409)."""
+        """Return the page with the effect that the changes have now; with `problem` if they could not be saved."""
         if len(grants) + len(revocations) > MAX_CHANGES:
             raise BadRequest(_("At most %(limit)s changes are allowed at once.") % {"limit": MAX_CHANGES})
-        shown = preview_grants_for(actor=self.actor, target=self.shown.target, grants=grants, revocations=revocations)
-        status = HTTPStatus.CONFLICT if conflict else HTTPStatus.OK
-        return self.render({**self._context(shown, expiries or {}), "conflict": conflict}, status=status)
+        shown = preview_grants_for(
+            actor=self.actor,
+            target=self.shown.target,
+            project=self.shown.project,
+            grants=grants,
+            revocations=revocations,
+        )
+        return self.render({**self._context(shown, expiries or {}), "conflict": problem}, status=status)
 
     def _context(self, preview: GrantPreview, expiries: Mapping[Pair, str]) -> dict[str, Any]:
         changed = (*preview.grants, *preview.revocations, *preview.unchanged)
@@ -110,7 +117,7 @@ class PreviewPage(GrantsForm):
             ],
             "revocations": [_line(pair, names) for pair in preview.revocations],
             "unchanged": [_line(pair, names) for pair in preview.unchanged],
-            "effects": None if effects is None else [_effect(each) for each in effects],
+            "effects": None if effects is None else [_effect(each, preview.withheld) for each in effects],
             "more_effects": 0 if preview.effects is None else max(0, len(preview.effects) - SHOWN_EFFECTS),
             "is_complete": preview.is_complete,
             "lost_by_viewer": ", ".join(_words(each) for each in preview.lost_by_actor),
@@ -125,7 +132,10 @@ class PreviewPage(GrantsForm):
 
 
 class SaveForm(PreviewPage):
-    """Applies what a preview showed, in one transaction, unless another user changed the same grants since then."""
+    """Applies what a preview showed, in one transaction, unless another user changed the same grants since then.
+
+    If nothing was saved, the preview is shown again with everything that was filled in.
+    """
 
     def apply(self, request: HttpRequest) -> HttpResponse:
         form = request.POST
@@ -133,23 +143,31 @@ class SaveForm(PreviewPage):
         if not grants and not revocations:
             raise BadRequest(_("There is nothing to save."))
         expiries = {pair: form.get(f"expires-{number}", "") for number, pair in enumerate(grants)}
-        difference = build_difference(
-            writes=[GrantSpec(privilege, grantee, read_expiry(expiries[privilege, grantee]))
-                    for privilege, grantee in grants],
-            deletes=[GrantSpec(privilege, grantee) for privilege, grantee in revocations],
-        )  # fmt: skip
-        target = self.shown.target
-        conflict = _("Another user changed these grants since the preview. This is what your changes do now:")
-        grantees: set[Grantee] = {grantee for _, grantee in (*grants, *revocations)}
-        digest = digest_of_grants(ref=target.ref, grantees=grantees)
-        if not compare_digest(digest.encode(), form.get("digest", "").encode()):
-            return self.preview(grants, revocations, conflict=conflict, expiries=expiries)
         try:
-            apply_assignments(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
-        except (GrantExists, GrantNotFound):  # changed after the digest was read
-            return self.preview(grants, revocations, conflict=conflict, expiries=expiries)
+            self._save(grants, revocations, expiries, form.get("digest", ""))
+        except (GrantsChanged, GrantExists, GrantNotFound):
+            problem = _("Another user changed these grants since the preview. This is what your changes do now:")
+            return self.preview(grants, revocations, problem=problem, status=HTTPStatus.CONFLICT, expiries=expiries)
+        except BadRequest as error:
+            return self.preview(grants, revocations, problem=error.message, status=error.status, expiries=expiries)
         self._report(request, grants, revocations)
         return self.back(view="matrix")
+
+    def _save(
+        self, grants: Sequence[Pair], revocations: Sequence[Pair], expiries: Mapping[Pair, str], digest: str
+    ) -> None:
+        target = self.shown.target
+        difference = build_difference(
+            writes=[GrantSpec(*pair, read_expiry(expiries[pair])) for pair in grants],
+            deletes=[GrantSpec(*pair) for pair in revocations],
+        )
+        apply_assignments(
+            actor=self.actor,
+            ref=target.ref,
+            difference=difference,
+            missing=target.missing,
+            expected_digest=digest,
+        )
 
     def _report(self, request: HttpRequest, grants: Sequence[Pair], revocations: Sequence[Pair]) -> None:
         number = len(grants) + len(revocations)
@@ -178,12 +196,15 @@ def _line(pair: Pair, names: Mapping[Grantee, PrincipalName], *, field: str = ""
     return ChangeLine(f"{privilege} {principal_value(grantee)}", privilege, ICONS[name.kind], name.name, field, expires)
 
 
-def _effect(effect: Effect) -> EffectLine:
+def _effect(effect: Effect, withheld: Collection[UUID]) -> EffectLine:
     principal = effect.principal
     grantee = grantee_of(principal)
+    name = principal.name or str(grantee)
+    if grantee.role_id in withheld:
+        name = _("%(role)s, and its members, which are not visible to you") % {"role": name}
     return EffectLine(
         "user" if grantee.role_id is None else "roles",
-        principal.name or str(grantee),
+        name,
         ", ".join(_words(each) for each in dict.fromkeys([*effect.gained_privileges, *effect.gained])),
         ", ".join(_words(each) for each in dict.fromkeys([*effect.lost_privileges, *effect.lost])),
     )

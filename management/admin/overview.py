@@ -22,7 +22,7 @@ from management.admin.projects import add_url_for, settings_url_for
 from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_for
 from management.templatetags.console import byte_size
 from tenancy.models import Project
-from tenancy.selectors.projects import get_project_for, list_projects_for
+from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
 PERIODS: Final = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 DEFAULT_PERIOD: Final = "7d"
@@ -86,7 +86,7 @@ class ProjectPage(OverviewPage):
         return None
 
     def projects(self) -> list[Project]:
-        return [get_project_for(actor=self.actor, given=self.kwargs["project_id"])]
+        return [get_visible_project_for(actor=self.actor, given=self.kwargs["project_id"])]
 
     def context(self) -> dict[str, Any]:
         shown = super().context()

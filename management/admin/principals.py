@@ -23,7 +23,7 @@ from management.admin.pages import Page, render_page
 from tenancy.actor import Actor, Grantee, require_user_id
 from tenancy.models import Project
 from tenancy.selectors.principal_names import PrincipalName, name_principals, name_role, name_user
-from tenancy.selectors.projects import get_project_for, list_projects_for
+from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 from tenancy.selectors.roles import RoleFilter, list_roles_for, search_roles_for
 from tenancy.selectors.users import search_users
 
@@ -108,6 +108,11 @@ def _read_text(given: Mapping[str, str], name: str) -> str:
     return given.get(name, "").replace("\0", "").strip()[:MAX_LENGTH]
 
 
+def grants_url(principal: str) -> str:
+    """Return the page of the grants of a principal, `user:<id>` or `role:<id>`."""
+    return f"{reverse('admin:grants')}?{urlencode({'who': principal})}"
+
+
 def list_choices_for(*, actor: Actor, project: Project | None, typed: str) -> list[Choice]:
     """Return the roles and users that match a text, as far as the actor may search for them.
 
@@ -176,6 +181,6 @@ class PrincipalsFragment(Page):
         if not given:
             return None
         try:
-            return get_project_for(actor=self.actor, given=given)
+            return get_visible_project_for(actor=self.actor, given=given)
         except CatalogError:
             return None

@@ -19,7 +19,7 @@ from management.admin.server_permissions import allowed_on_server
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project
-from tenancy.selectors.projects import get_project_for
+from tenancy.selectors.projects import get_visible_project_for
 from tenancy.services.projects import create_project, delete_project, rename_project
 
 
@@ -63,7 +63,7 @@ class ProjectOfAddress(FormPage):
 
     @cached_property
     def project(self) -> Project:
-        return get_project_for(actor=self.actor, given=self.kwargs["project_id"])
+        return get_visible_project_for(actor=self.actor, given=self.kwargs["project_id"])
 
     def project_crumbs(self) -> list[Crumb]:
         return [Crumb(self.project.name, project_url(self.project.pk))]

@@ -36,12 +36,6 @@ REASONS: Final[dict[Obstacle, Text]] = {
 }
 
 
-def restore_url(warehouse_id: object, targets: Sequence[tuple[str, object]]) -> str:
-    """Return the address of the preview of these objects, by kind and id."""
-    query = [("warehouse", str(warehouse_id)), *(("target", f"{kind}:{uuid}") for kind, uuid in targets)]
-    return f"{reverse('admin:restore')}?{urlencode(query)}"
-
-
 class RestorePage(Page):
     """The preview of a restore; its form has the digest of what it shows."""
 

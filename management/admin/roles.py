@@ -9,21 +9,20 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
-from icekeeper.kernel.ids import parse_id
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
-from management.admin.principal_search import list_candidates_for
+from management.admin.principals import grants_url, list_choices_for, read_principal
 from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.user_ids import user_url
-from tenancy.actor import Actor, require_user_id
+from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
@@ -61,15 +60,6 @@ def roles_url(project: Project) -> str:
 
 def role_url(role_id: object, tab: str = "") -> str:
     return reverse("admin:role-tab", args=[role_id, tab]) if tab else reverse("admin:role", args=[role_id])
-
-
-def optional_url(view: str, args: Sequence[object] = (), **query: str) -> str | None:
-    """Return the address of a page that may not exist."""
-    try:
-        url = reverse(view, args=args)
-    except NoReverseMatch:
-        return None
-    return f"{url}?{urlencode(query)}" if query else url
 
 
 class RolesPage(FormPage):
@@ -178,8 +168,8 @@ class RolePage(RoleOfAddress):
             "can_delete": Can.DELETE in allowed and is_changeable,
             "can_manage": Can.MANAGE_ROLE_ASSIGNMENTS in allowed,
             "delete_url": reverse("admin:role-delete", args=[role.pk]),
-            "access_url": optional_url("admin:role-access", [role.pk]),
-            "grants_url": optional_url("admin:access", principal=f"role:{role.pk}"),
+            "access_url": reverse("admin:role-access", args=[role.pk]),
+            "grants_url": grants_url(f"role:{role.pk}"),
         }
         try:
             match current:
@@ -199,8 +189,8 @@ class RolePage(RoleOfAddress):
     def _members(self, *, can_read: bool, can_manage: bool) -> dict[str, Any]:
         shown: dict[str, Any] = {"can_read": can_read, "q": self.query("q")}
         if can_manage and shown["q"]:
-            candidates = list_candidates_for(actor=self.actor, project=self.project, typed=shown["q"])
-            shown["candidates"] = [each for each in candidates if each.id != str(self.role.pk)]
+            choices = list_choices_for(actor=self.actor, project=self.project, typed=shown["q"])
+            shown["choices"] = [each for each in choices if each.value != f"role:{self.role.pk}"]
         if not can_read:
             return shown
         pager = read_pager(self.request, "members", self.role.pk)
@@ -232,16 +222,13 @@ class RolePage(RoleOfAddress):
         return self.done(role_url(self.role.pk), text)
 
     def _read_member(self) -> Members:
-        kind, member_id = self.text("kind"), self.text("member_id")
-        if kind == "user":
-            return Members(user_ids=[require_user_id(member_id)])
-        role_id = parse_id(member_id)
-        if kind != "role" or role_id is None:
-            raise BadRequest(_("A member is a user, or a role by its id"))
-        return Members(role_ids=[role_id])
+        member = read_principal(self.text("member"))
+        if member.role_id is not None:
+            return Members(role_ids=[member.role_id])
+        return Members(user_ids=[str(member.user_id)])
 
     def _member_name(self) -> str:
-        return self.text("shown_name")[:255] or self.text("member_id")
+        return self.text("shown_name")[:255] or self.text("member")
 
     def update(self) -> HttpResponse:
         role_id = self.role.pk

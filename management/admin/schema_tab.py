@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from catalog.iceberg.display.columns import list_column_rows
-from catalog.iceberg.display.create_statements import write_spark_statement
+from catalog.iceberg.display.create_statements import write_spark_statement, write_trino_statement
 from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
 from catalog.iceberg.display.schema_comparison import ChangeKind, FieldChange, FieldState, compare_schemas
 from catalog.iceberg.types import TableMetadata
@@ -43,10 +43,12 @@ def schema_context(metadata: TableMetadata, identifier: Identifier, query: Mappi
         "partition_specs": list_partition_specs(metadata) if is_table else (),
         "sort_orders": list_sort_orders(metadata) if is_table else (),
         "schema_json": json_lines(schema),
-        "create_statement": (
-            write_spark_statement(metadata, [*identifier.levels, identifier.name]) if is_table else None
-        ),
+        "create_statements": _create_statements(metadata, [*identifier.levels, identifier.name]) if is_table else (),
     }
+
+
+def _create_statements(metadata: TableMetadata, names: list[str]) -> tuple[tuple[str, Any], ...]:
+    return ("Spark", write_spark_statement(metadata, names)), ("Trino", write_trino_statement(metadata, names))
 
 
 def _schema_of_view(metadata: TableMetadata) -> Any:

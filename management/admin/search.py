@@ -23,7 +23,7 @@ MAX_HITS: Final = 10
 """Of a warehouse."""
 MAX_SHOWN: Final = 30
 MAX_WAREHOUSES: Final = 5
-"""Warehouses that one search looks through; a page of one of them searches that one first."""
+"""Active warehouses that one search looks through: the first ones. The page says if there are more."""
 MAX_LENGTH: Final = 200
 
 

@@ -16,7 +16,7 @@ from icekeeper.kernel.errors.types import Forbidden
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
-from management.admin.roles import optional_url
+from management.admin.principals import grants_url
 from management.admin.server_permissions import allowed_on_server
 from management.admin.token_lists import TokenForms
 from management.admin.user_ids import user_url
@@ -91,7 +91,7 @@ class ServiceAccountPage(TokenForms, ServiceAccountOfAddress):
             "breadcrumb": [*self.account_crumbs(), Crumb(account.name)],
             "account": _account_row(account),
             "user_url": user_url(account.user_id),
-            "grants_url": optional_url("admin:access", principal=f"user:{account.user_id}"),
+            "grants_url": grants_url(f"user:{account.user_id}"),
             "can_delete": Can.DELETE_USERS in allowed,
             "delete_url": reverse("admin:service-account-delete", args=[account.pk]),
         }

@@ -52,6 +52,8 @@ def snapshots_context(metadata: TableMetadata, tabular_id: UUID, query: QueryDic
     if branch is not None and branch not in refs:
         raise NotFound("No such branch")
     start = _read_number(query.get("from"), 0)
+    if start < 0:
+        raise NotFound("No such row")
     graph = build_snapshot_graph(read_snapshot_nodes(metadata), refs, branch=branch)
     window = graph.window(start, ROWS_A_PAGE)
     documents = {each.get("snapshot-id"): each for each in metadata.get("snapshots") or []}

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
@@ -50,15 +51,21 @@ class TabularPage(Page):
     kind_label: ClassVar[Text]
     overview_template: ClassVar[str]
     tabs: ClassVar[Sequence[Tab]]
-    located: LocatedTabular
+
+    @cached_property
+    def located(self) -> LocatedTabular:
+        return locate_tabular_for(
+            actor=self.actor,
+            warehouse_id=self.kwargs["warehouse_id"],
+            kind=self.kind,
+            uuid=self.kwargs["object_id"],
+        )
 
     def context(self) -> dict[str, Any]:
         warehouse_id: UUID = self.kwargs["warehouse_id"]
         object_id: UUID = self.kwargs["object_id"]
         current = choose_tab(self.tabs, self.kwargs.get("tab"))
-        self.located = located = locate_tabular_for(
-            actor=self.actor, warehouse_id=warehouse_id, kind=self.kind, uuid=object_id
-        )
+        located = self.located
         tabular = located.tabular
         shown = {
             "title": tabular.name,
@@ -98,15 +105,17 @@ class TabularPage(Page):
 class MetadataPage(TabularPage):
     """A tabular with Iceberg metadata, which is read once a request."""
 
-    loaded: LoadedTabular
-    metadata: dict[str, Any]
-
-    def head(self) -> dict[str, Any]:
-        self.loaded = load_tabular_for(
+    @cached_property
+    def loaded(self) -> LoadedTabular:
+        return load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.located.identifier, kind=self.kind
         )
-        version = Version(self.loaded.id, self.loaded.metadata_location)
-        self.metadata = metadata_of(version, self.loaded.document)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        return metadata_of(Version(self.loaded.id, self.loaded.metadata_location), self.loaded.document)
+
+    def head(self) -> dict[str, Any]:
         return {"format_version": self.metadata.get("format-version")}
 
     def snippets(self, view_dialects: tuple[str, ...] = ()) -> tuple[Snippet, ...]:
@@ -146,8 +155,7 @@ class MetadataPage(TabularPage):
         }
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        shown = self.context()
-        return self._download() if request.GET.get("format") == "json" else self.render(shown)
+        return self._download() if request.GET.get("format") == "json" else self.render(self.context())
 
     def _download(self) -> HttpResponse:
         response = HttpResponse(self.loaded.document, content_type="application/json")

@@ -19,7 +19,7 @@ from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.project_choice import choose_project, project_context
-from management.admin.roles import allowed_on_project, optional_url, read_moment
+from management.admin.roles import allowed_on_project, read_moment
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef
@@ -192,7 +192,7 @@ class TagPage(TagOfAddress):
             "can_read_attachments": Can.READ_ATTACHMENTS in allowed,
             "scope_options": scope_options(chosen),
             "delete_url": reverse("admin:tag-delete", args=[definition.pk]),
-            "access_url": optional_url("admin:object-access", [f"tag:{definition.pk}"]),
+            "access_url": reverse("admin:object-access", args=[f"tag:{definition.pk}"]),
         }
         if Can.READ_ATTACHMENTS in allowed:
             shown |= self._attachments()

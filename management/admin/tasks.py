@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.models import Tabular
-from catalog.selectors.tasks import TaskFilters, get_warehouse_task_for, list_warehouse_tasks_for
+from catalog.selectors.tasks import TaskFilters, find_task_entities, get_warehouse_task_for, list_warehouse_tasks_for
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.task_control import WarehouseTasks, cancel_tasks, retry_tasks, run_tasks_at, stop_tasks
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
@@ -27,6 +27,7 @@ from management.admin.warehouse_choice import choose_warehouse, list_warehouses_
 from storage.selectors import get_warehouse_for
 from tasks.models import Task, TaskAttempt
 from tenancy.authz.actions import Can
+from tenancy.authz.permissions import is_allowed
 
 ROWS_A_PAGE: Final = 50
 MAX_ATTEMPTS: Final = 50
@@ -52,7 +53,7 @@ class TasksPage(Page):
 
     def context(self) -> dict[str, Any]:
         warehouses = list_warehouses_of_all_projects(self.actor)
-        wanted = choose_warehouse(warehouses, self.request.GET.get("warehouse"))
+        wanted = choose_warehouse(self.actor, warehouses, self.request.GET.get("warehouse"))
         status = self.request.GET.get("status") or None
         shown: dict[str, Any] = {
             "warehouses": warehouses,
@@ -117,7 +118,6 @@ class TaskPage(Page):
         )
         ended_attempts: list[TaskAttempt] = task.ended_attempts  # type: ignore[attr-defined]  # of the selector
         warehouse = get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
-        (can_control,) = require_on_warehouse(self.actor, warehouse_id, Can.USE, [Can.CONTROL_ALL_TASKS])
         status = Task.Status(task.status)
         title = describe_task(task)
         return {
@@ -134,9 +134,18 @@ class TaskPage(Page):
             "attempts": [(each, TONES.get(Task.Status(each.status), "")) for each in ended_attempts],
             "payload": json_lines(task.payload),
             "details": json_lines(task.execution_details) if task.execution_details else None,
-            "actions": allowed_actions(status) if can_control else (),
+            "actions": allowed_actions(status) if self._can_control(task) else (),
             "object_url": self._object_url(task),
         }
+
+    def _can_control(self, task: Task) -> bool:
+        """Return whether the service would let the user control the task: by the warehouse, or by its table or view."""
+        warehouse_id: UUID = self.kwargs["warehouse_id"]
+        (controls_all,) = require_on_warehouse(self.actor, warehouse_id, Can.USE, [Can.CONTROL_ALL_TASKS])
+        if controls_all:
+            return True
+        entity = find_task_entities(warehouse_id, [task]).get(task.entity_id)
+        return entity is not None and is_allowed(self.actor, Can.CONTROL_TASKS, *entity)
 
     def _object_url(self, task: Task) -> str | None:
         if task.entity_type not in Tabular.Kind.values or task.entity_uuid is None:

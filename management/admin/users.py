@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
@@ -16,8 +17,9 @@ from icekeeper.kernel.ids import parse_id
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
+from management.admin.principals import grants_url
 from management.admin.profile import session_rows
-from management.admin.roles import optional_url
+from management.admin.service_accounts import service_account_url
 from management.admin.token_lists import TokenForms
 from management.admin.user_ids import user_url
 from management.sign_in.sessions import end_all_sessions, end_session, list_sessions_for
@@ -117,11 +119,11 @@ class UserPage(TokenForms, UserOfAddress):
             "can_delete": can_delete and not self.is_own and not is_service,
             "shows_state": bool(allowed),
             "delete_url": reverse("admin:user-delete", args=[user.pk]),
-            "grants_url": optional_url("admin:access", principal=f"user:{user.pk}"),
-            "service_account_url": optional_url(
-                "admin:service-account", [user.pk.removeprefix(SERVICE_ACCOUNT_PREFIX)]
-            ) if is_service and can_update else None,
-        }  # fmt: skip
+            "grants_url": grants_url(f"user:{user.pk}"),
+            "service_account_url": service_account_url(UUID(user.pk.removeprefix(SERVICE_ACCOUNT_PREFIX)))
+            if is_service and can_update
+            else None,
+        }
         if Can.READ_ROLE_ASSIGNMENTS in allowed:
             projects = list_projects_for(actor=self.actor)
             shown["roles"] = list_role_paths_for(actor=self.actor, user_id=user.pk, projects=projects)

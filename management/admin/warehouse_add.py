@@ -41,7 +41,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import action_forbidden, are_allowed
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.projects import get_project_for, list_projects_for
+from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
 SHOW, VALIDATE, CREATE, IMPORT = "show", "validate", "create", "import"
 
@@ -111,7 +111,7 @@ class WarehouseAddPage(Page):
             return self._import(request.POST.get("document", ""))
         if action not in {VALIDATE, CREATE}:
             raise BadRequest("action: must be one of the buttons of the page")
-        project = get_project_for(actor=self.actor, given=self._project())
+        project = get_visible_project_for(actor=self.actor, given=self._project())
         form = self._form(data=request.POST)
         self.lost_secrets = self.store.credentials != ()
         form.is_valid()

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from icekeeper.kernel.errors.types import Forbidden, NotFound
+from icekeeper.kernel.errors.types import Forbidden
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.selectors import list_warehouses_for
+from storage.selectors import get_warehouse_for, list_warehouses_for
 from tenancy.actor import Actor
+from tenancy.authz.actions import Can
 from tenancy.models import Project
 from tenancy.selectors.projects import list_projects_for
 
 MAX_CHOICES: Final = 1_000
 """Of a project."""
+MAX_ID_LENGTH: Final = 100
 
 
 def list_warehouses_of_project(actor: Actor, project: Project) -> tuple[list[Warehouse], bool]:
@@ -29,6 +32,7 @@ def list_warehouses_of_project(actor: Actor, project: Project) -> tuple[list[War
 
 
 def list_warehouses_of_all_projects(actor: Actor) -> list[Warehouse]:
+    """One listing for each project that the actor sees."""
     return [
         warehouse
         for project in list_projects_for(actor=actor)
@@ -36,12 +40,15 @@ def list_warehouses_of_all_projects(actor: Actor) -> list[Warehouse]:
     ]
 
 
-def choose_warehouse(warehouses: Collection[Warehouse], wanted: str | None) -> Warehouse | None:
-    """Return the warehouse whose id is `wanted`, the first one without. Raises `NotFound` for one not among them."""
+def choose_warehouse(actor: Actor, warehouses: Collection[Warehouse], wanted: str | None) -> Warehouse | None:
+    """Return the warehouse whose id is `wanted`, which need not be among the choices; without, the first choice.
+
+    Raises `NoSuchWarehouse` (404).
+    """
     if not wanted:
         return next(iter(warehouses), None)
     warehouse_id = parse_id(wanted)
-    for each in warehouses:
-        if each.pk == warehouse_id:
-            return each
-    raise NotFound("No such warehouse")
+    if warehouse_id is None:
+        raise no_such_warehouse(wanted[:MAX_ID_LENGTH])
+    chosen = next((each for each in warehouses if each.pk == warehouse_id), None)
+    return chosen or get_warehouse_for(actor=actor, action=Can.INCLUDE_IN_LIST, warehouse_id=warehouse_id)

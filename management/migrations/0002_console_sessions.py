@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='PasswordAttempt',
             fields=[
-                ('key', models.CharField(help_text='SHA-256 of user id and address, in hex.', max_length=64, primary_key=True, serialize=False)),
+                ('key', models.CharField(help_text='SHA-256 of user id and address, or of the address, in hex.', max_length=64, primary_key=True, serialize=False)),
                 ('attempts', models.PositiveIntegerField()),
                 ('started_at', models.DateTimeField(help_text='When the period began.')),
             ],

@@ -1,7 +1,7 @@
 """Local accounts of the console: users `local~NAME` with a password, for the case that no provider is available.
 
-Sign-ins are limited by user id and address together, also for ids that do not exist. A failure has no hint which part
-was wrong and takes the same time.
+Sign-ins are limited by user id and address together, also for ids that do not exist, and by address alone. A failure
+has no hint which part was wrong and takes the same time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from icekeeper.kernel.db.sql import fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.request_context import current_context
-from management.models import ConsoleSession, PasswordAttempt
-from management.sign_in.sessions import Method, record_failed_sign_in
+from management.models import PasswordAttempt
+from management.sign_in.sessions import Method, delete_sessions_of, record_failed_sign_in
 from tenancy.actor import Actor, Identity, InvalidUserId, require_local_user_id
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
@@ -34,6 +34,9 @@ from tenancy.services.registration import lock_user
 MAX_ATTEMPTS: Final = 5
 PERIOD: Final = timedelta(minutes=15)
 """At most so many attempts in a period, for one user id from one address."""
+
+MAX_ATTEMPTS_OF_ADDRESS: Final = 50
+"""At most so many attempts in a period from one address, successful ones included, whatever the user ids are."""
 
 MAX_PASSWORD_LENGTH: Final = 1024
 """Characters."""
@@ -46,8 +49,14 @@ class WeakPassword(BadRequest):
 def check_password(request: HttpRequest, *, user_id: str, password: str) -> Identity | None:
     """Return the identity of the local user `user_id` if the password is correct and the attempt is allowed.
 
-    The attempt is counted before the password is checked, so that concurrent ones are counted as well.
+    The attempt is counted before the password is checked, so that concurrent ones are counted as well. Beyond the limit
+    of its address it costs neither a hash nor a row, and only the first one in a period is recorded.
     """
+    attempts = _count_attempt(_address_key())
+    if attempts > MAX_ATTEMPTS_OF_ADDRESS:
+        if attempts == MAX_ATTEMPTS_OF_ADDRESS + 1:
+            record_failed_sign_in(Method.PASSWORD, "TooManyAttempts")
+        return None
     try:
         require_local_user_id(user_id)
     except InvalidUserId:
@@ -62,7 +71,8 @@ def check_password(request: HttpRequest, *, user_id: str, password: str) -> Iden
     if not isinstance(user, User) or user.deleted_at is not None:
         record_failed_sign_in(Method.PASSWORD, "PasswordRejected", claimant=Actor(user_id=user_id))
         return None
-    PasswordAttempt.objects.filter(pk=key).delete()
+    with write_transaction():
+        PasswordAttempt.objects.filter(pk=key).delete()
     return identity_of_user(user)
 
 
@@ -78,9 +88,10 @@ def identity_of_user(user: User) -> Identity:
 
 
 def set_password(*, actor: Actor, user_id: str, password: str) -> None:
-    """Set the password of a local user and delete their sessions; only the server's own commands can do so.
+    """Set the password of a local user and delete their sessions and one-time addresses.
 
-    Raises `Forbidden` (403), `InvalidUserId`, `WeakPassword` (400), `UserNotFound` (404).
+    Only the server's own commands can do so. Raises `Forbidden` (403), `InvalidUserId`, `WeakPassword` (400),
+    `UserNotFound` (404).
     """
     if not actor.is_internal:
         raise Forbidden("Passwords are set by the command set_password alone")
@@ -100,7 +111,7 @@ def set_password(*, actor: Actor, user_id: str, password: str) -> None:
         if locked is None or locked.deleted_at is not None:
             raise user_not_found(user_id)
         User.objects.filter(pk=user_id).update(password=encoded)
-        sessions = ConsoleSession.objects.filter(user_id=user_id).delete()[0]
+        sessions = delete_sessions_of(user_id)
         tx.record(Change.USER_PASSWORD_SET, subject=user_id, sessions_revoked=sessions)
 
 
@@ -127,3 +138,8 @@ def _count_attempt(key: str) -> int:
 
 def _attempt_key(user_id: str) -> str:
     return sha256(f"{user_id} {current_context().origin.address}".encode()).hexdigest()
+
+
+def _address_key() -> str:
+    # No user id begins so: they contain `~`.
+    return sha256(f"address {current_context().origin.address}".encode()).hexdigest()

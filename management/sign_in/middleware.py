@@ -23,9 +23,10 @@ from django.utils.translation import gettext as _
 from icekeeper.kernel.http.base_url import base_url
 from management.sign_in.notices import render_notice
 from management.sign_in.paths import CONSOLE_PATH, is_console_path, sign_in_url
+from management.sign_in.scopes import missing_scopes
 from management.sign_in.sessions import find_actor, session_of, set_actor
 from tenancy import maintenance
-from tenancy.actor import ANONYMOUS, Identity, InsufficientScope, require_scope
+from tenancy.actor import ANONYMOUS, Identity, InsufficientScope
 from tenancy.audit.occurrences import record_denial
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -91,8 +92,8 @@ class ConsoleCsrfMiddleware(CsrfViewMiddleware):
 class ActorMiddleware(AuthenticationMiddleware):
     """Sets `request.user` (`tenancy.User`), `request.actor` and `request.console_session` (None without a user).
 
-    It also denies requests that the session does not allow: changes with a read-only access token (403) and in
-    maintenance mode (503), and large forms without a session (413). Sign-in and sign-out are always possible.
+    It also denies requests that the session does not allow: changes with an access token that lacks a scope (403) and
+    in maintenance mode (503), and large forms without a session (413). Sign-in and sign-out are always possible.
     """
 
     def process_request(self, request: HttpRequest) -> None:
@@ -115,11 +116,11 @@ class ActorMiddleware(AuthenticationMiddleware):
         if actor.identity is None and not is_reading and _body_bytes(request) > MAX_ANONYMOUS_FORM_BYTES:
             return render_notice(request, _("The form is too large"), status=413)
         match = request.resolver_match
-        if match is not None and match.app_name == "sign_in":
+        if is_reading or (match is not None and match.app_name == "sign_in"):
             return None
-        if actor.identity is not None and (denied := _deny_by_scope(request, actor.identity, is_reading=is_reading)):
+        if actor.identity is not None and (denied := _deny_change_by_scope(request, actor.identity)):
             return denied
-        if not is_reading and maintenance.is_read_only():
+        if maintenance.is_read_only():
             return render_notice(
                 request,
                 _("The server is in maintenance mode"),
@@ -129,22 +130,23 @@ class ActorMiddleware(AuthenticationMiddleware):
         return None
 
 
-def _deny_by_scope(request: HttpRequest, identity: Identity, *, is_reading: bool) -> HttpResponse | None:
-    """Return the response for a request that the scopes of the access token do not allow."""
-    try:
-        require_scope(identity, "/management/", is_reading=is_reading)
-    except InsufficientScope as error:
-        match = request.resolver_match
-        action = f"{request.method} {match.route if match is not None else ''}"
-        actor = request.actor  # type: ignore[attr-defined]
-        record_denial(actor=actor, action=action, object_type="endpoint", object_id="", reason=error.wire_type)
-        return render_notice(
-            request,
-            _("This session is read-only"),
-            _("You signed in with an access token without the scope management, so nothing can be changed."),
-            status=403,
-        )
-    return None
+def _deny_change_by_scope(request: HttpRequest, identity: Identity) -> HttpResponse | None:
+    """Return the response for a change that the scopes of the access token do not allow; without a scope to read there
+    is no session (`find_actor`)."""
+    missing = missing_scopes(identity, is_reading=False)
+    if not missing:
+        return None
+    match = request.resolver_match
+    action = f"{request.method} {match.route if match is not None else ''}"
+    actor, reason = request.actor, InsufficientScope.wire_type  # type: ignore[attr-defined]
+    record_denial(actor=actor, action=action, object_type="endpoint", object_id="", reason=reason)
+    return render_notice(
+        request,
+        _("This session is read-only"),
+        _("Nothing was changed, because you signed in with an access token without the scope %(scopes)s.")
+        % {"scopes": ", ".join(missing)},
+        status=403,
+    )
 
 
 def _body_bytes(request: HttpRequest) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils.crypto import constant_time_compare
+from django.utils.encoding import iri_to_uri
 from django.utils.translation import gettext as _
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthenticationRequestView
@@ -40,7 +41,7 @@ MAX_STATES: Final = 3
 """Pending sign-ins of one browser; the oldest is dropped. They must fit into a cookie."""
 
 MAX_NEXT_LENGTH: Final = 512
-"""Maximum length of the destination of a sign-in; for longer ones it is the overview."""
+"""Maximum bytes of the destination of a sign-in, as a URI; for longer ones it is the overview."""
 
 
 class UnknownSignIn(Unauthorized):
@@ -96,7 +97,8 @@ class BeginView(_OneProvider, OIDCAuthenticationRequestView):  # type: ignore[mi
         response: HttpResponse = super().get(request)
         del request.session["oidc_login_next"]
         begun = next(reversed(request.session[STATES].values()))
-        begun["provider"], begun["next"] = provider_id, safe_next(request.GET.get("next"), max_length=MAX_NEXT_LENGTH)
+        wanted = iri_to_uri(request.GET.get("next"))  # ASCII, so that its length is that in the cookie
+        begun["provider"], begun["next"] = provider_id, safe_next(wanted, max_length=MAX_NEXT_LENGTH)
         request.session.modified = True
         response["Cache-Control"] = "private, no-store"
         return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -49,12 +50,24 @@ def render_sign_in(
 
 
 def render_failure(
-    request: HttpRequest, *, status: int = 403, target: str | None = None, opened: str = ""
+    request: HttpRequest,
+    *,
+    status: int = 403,
+    target: str | None = None,
+    opened: str = "",
+    missing_scopes: Sequence[str] = (),
 ) -> HttpResponse:
-    """Return the sign-in page with the same error for every reason; log and audit trail have the reason."""
+    """Return the sign-in page with the same error for every reason; log and audit trail have the reason.
+
+    Only the scopes that a valid access token lacks are named: who sent the token may know them.
+    """
     error = _("The sign-in was not accepted. The log of the server has the reason.")
     if opened == "password":
         error = _("The sign-in was not accepted. After several failed ones, wait 15 minutes before the next.")
+    if missing_scopes:
+        error = _("The access token lacks a scope that the console needs: %(scopes)s.") % {
+            "scopes": ", ".join(missing_scopes)
+        }
     return render_sign_in(request, target=target, error=error, opened=opened, status=status)
 
 

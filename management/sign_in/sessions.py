@@ -2,7 +2,7 @@
 
 A session has the identity of its sign-in, with the roles that the token of an identity provider gave. It is valid only
 as long as its way to sign in is: when a provider is removed from the settings, or local accounts are switched off, the
-sessions of that provider or of local users are no longer accepted.
+sessions of that provider or of local users are no longer accepted. Nor is one whose access token lacks a scope to read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from django.middleware.csrf import rotate_token
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
+from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
 from icekeeper.kernel.request_context import current_context
 from management.models import ConsoleSession, PasswordAttempt, SignInAddress
+from management.sign_in.scopes import missing_scopes
 from management.sign_in.session_store import SessionStore
 from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor, AuthenticationFailed, GenuineTokenRejected, Identity
@@ -46,11 +48,15 @@ _IDENTITY: Final = "identity"
 
 _MAX_USER_AGENT_LENGTH: Final = 256
 
+MAX_SESSIONS: Final = 50
+"""Sessions of one user; a sign-in beyond it deletes the oldest."""
+
 
 def begin_session(request: HttpRequest, identity: Identity, method: Method) -> Actor:
-    """Sign the user of `identity` in: register them as a first API call does, and create a session with a new key.
+    """Sign the user of `identity` in: register them as their first API call would, and create a session with a new key.
 
-    An earlier session of the browser is deleted. Raises `AuthenticationFailed` (401) for a blocked or deleted user, and
+    An earlier session of the browser is deleted, and so are all but the newest `MAX_SESSIONS` of the user. Raises
+    `AuthenticationFailed` (401) for a blocked or deleted user, and
     `UnderMaintenance` (503) for a user who is not registered, because maintenance mode registers none.
     """
     actor = Actor(user_id=identity.user_id, identity=identity)
@@ -70,6 +76,7 @@ def begin_session(request: HttpRequest, identity: Identity, method: Method) -> A
         address=_shown_address(origin.address, origin.forwarded_for),
         user_agent=_decode_header(origin.user_agent or "")[:_MAX_USER_AGENT_LENGTH],
     )
+    _delete_oldest_sessions(store.row)
     rotate_token(request)
     set_actor(request, actor)
     record_sign_in(actor=actor, is_accepted=True, details=_details(store.row))
@@ -100,6 +107,8 @@ def find_actor(request: HttpRequest) -> Actor | None:
     known = store.get(_IDENTITY)
     identity = None if known is None else _from_json(known)
     if identity is None or identity.user_id != row.user_id or not _is_way_open(row.method, identity):
+        return None
+    if missing_scopes(identity, is_reading=True):
         return None
     if not maintenance.is_read_only():
         store.touch(now())
@@ -198,9 +207,9 @@ def end_session(*, actor: Actor, session_id: UUID) -> None:
 
 
 def end_all_sessions(*, actor: Actor, user_id: str | None = None, keep: ConsoleSession | None = None) -> int:
-    """Delete all sessions of `user_id`, by default of the actor, except `keep`; return their number.
+    """Delete all sessions of `user_id`, by default of the actor, except `keep`, and the unused one-time addresses.
 
-    Raises `Forbidden` (403) for another user without the permission to block users.
+    Return the number of sessions. Raises `Forbidden` (403) for another user without the permission to block users.
     """
     owner = _owner(actor, user_id)
     with change(actor) as tx:
@@ -209,15 +218,16 @@ def end_all_sessions(*, actor: Actor, user_id: str | None = None, keep: ConsoleS
             rows = rows.exclude(pk=keep.pk)
         ids = list(rows.values_list("pk", flat=True))
         ConsoleSession.objects.filter(pk__in=ids).delete()
+        SignInAddress.objects.filter(user_id=owner).delete()
         for session_id in ids:
             tx.record(Change.SESSION_REVOKED, subject=session_id, user=owner)
     return len(ids)
 
 
 def delete_sessions_of(user_id: str) -> int:
-    """Delete the sessions and one-time addresses of a user who is blocked or deleted, in the caller's transaction.
+    """Delete the sessions and one-time addresses of a user, in the caller's transaction; return the number of sessions.
 
-    `settings.BLOCKED_USER_HOOKS`; return the number of sessions.
+    Called for a new password, and for a user who is blocked or deleted (`settings.BLOCKED_USER_HOOKS`).
     """
     SignInAddress.objects.filter(user_id=user_id).delete()
     return ConsoleSession.objects.filter(user_id=user_id).delete()[0]
@@ -232,6 +242,17 @@ def delete_ended_sessions(*, actor: Actor, batch: int = BATCH) -> int:
     delete_in_batches(SignInAddress.objects.filter(expires_at__lt=at), batch=batch)
     delete_in_batches(PasswordAttempt.objects.filter(started_at__lt=at - timedelta(days=1)), batch=batch)
     return delete_in_batches(ConsoleSession.objects.ended_before(at), batch=batch)
+
+
+def _delete_oldest_sessions(newest: ConsoleSession | None) -> None:
+    """Delete the sessions of the user of `newest` beyond `MAX_SESSIONS`. Those of concurrent sign-ins stay."""
+    if newest is None:
+        return
+    others = ConsoleSession.objects.filter(user_id=newest.user_id).exclude(pk=newest.pk)
+    oldest = list(others.order_by("-created_at", "-pk").values_list("pk", flat=True)[MAX_SESSIONS - 1 :])
+    if oldest:
+        with write_transaction():
+            ConsoleSession.objects.filter(pk__in=oldest).delete()
 
 
 def _owner(actor: Actor, user_id: str | None) -> str:

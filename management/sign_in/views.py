@@ -19,8 +19,9 @@ from management.sign_in.notices import render_notice
 from management.sign_in.pages import render_failure, render_sign_in
 from management.sign_in.paths import safe_next, sign_in_url
 from management.sign_in.providers import console_providers
+from management.sign_in.scopes import ConsoleScopeMissing, require_console_scopes
 from management.sign_in.sessions import accepts_access_tokens, begin_session, record_failed_sign_in, sign_out
-from tenancy.actor import AuthenticationFailed, Identity, require_scope
+from tenancy.actor import AuthenticationFailed, Identity
 from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import identify
 
@@ -49,11 +50,12 @@ def sign_in_with_token(request: HttpRequest) -> HttpResponse:
         if read_token(text) is None:
             raise AuthenticationFailed("the text is not an access token of this server")
         identity = identify(text)
-        require_scope(identity, "/management/", is_reading=True)
+        require_console_scopes(identity, is_reading=True)
         return _begin(request, identity, Method.TOKEN, target)
     except (Unauthorized, Forbidden) as failure:
         record_failed_sign_in(Method.TOKEN, failure)
-        return render_failure(request, target=target, opened="token")
+        missing = failure.missing if isinstance(failure, ConsoleScopeMissing) else ()
+        return render_failure(request, target=target, opened="token", missing_scopes=missing)
 
 
 @require_POST

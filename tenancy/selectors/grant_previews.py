@@ -10,6 +10,7 @@ from uuid import UUID
 
 from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor, Grantee, is_instance_admin
+from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.access_review import (
     GrantChanges,
     GrantedRow,
@@ -18,15 +19,16 @@ from tenancy.authz.access_review import (
     read_users,
     standing_actions,
 )
-from tenancy.authz.actions import is_privilege, reads_grants
-from tenancy.authz.permissions import require_permission
+from tenancy.authz.actions import Can, is_privilege, reads_grants
+from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.port import Subject
-from tenancy.authz.role_paths import RoleGraph, read_edges_into
-from tenancy.models import Securable
+from tenancy.authz.role_paths import read_edges_into
+from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.access_reviews import ObjectReview, Principal, grantee_of
 from tenancy.selectors.grants import ListedGrant, list_grants_to
 from tenancy.selectors.objects import PermissionTarget
+from tenancy.selectors.roles import require_visible_roles
 
 MAX_PRINCIPALS: Final = 1_000
 """Principals whose permissions are compared."""
@@ -37,6 +39,14 @@ Pair = tuple[str, Grantee]
 
 class UnknownPrivilege(BadRequest):
     wire_type = "InvalidGrantPrivilege"
+
+
+class GrantRoleNotInProject(BadRequest):
+    wire_type = "GrantRoleNotInProject"
+
+
+def role_not_in_project(role_id: UUID) -> GrantRoleNotInProject:
+    return GrantRoleNotInProject(f"Role does not exist in the project of the object: {role_id}", field="principal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +65,9 @@ class GrantPreview:
     """`grants` and `revocations` are the changes that have an effect on the rows; the others are `unchanged`.
 
     `effects` is None where it cannot be evaluated: members of roles. Without `is_complete` more principals are affected
-    than were compared. `lost_by_actor` are the permissions that the actor would lose. `digest` identifies the rows of
-    these principals.
+    than were compared; `withheld` are the affected roles whose members the actor may not list, and which therefore are
+    left out. `lost_by_actor` are the permissions that the actor would lose. `digest` covers the current grants of the
+    principals whose grants the change touches.
     """
 
     grants: Sequence[Pair]
@@ -64,40 +75,73 @@ class GrantPreview:
     unchanged: Sequence[Pair]
     effects: Sequence[Effect] | None
     is_complete: bool
+    withheld: Collection[UUID]
     lost_by_actor: Sequence[str]
     below: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]]
     digest: str
 
 
 def preview_grants_for(
-    *, actor: Actor, target: PermissionTarget, grants: Collection[Pair], revocations: Collection[Pair]
+    *,
+    actor: Actor,
+    target: PermissionTarget,
+    project: Project | None,
+    grants: Collection[Pair],
+    revocations: Collection[Pair],
 ) -> GrantPreview:
-    """Return the effect of granting and revoking on an object, by the grants in the database.
+    """Return the effect of granting and revoking on an object of `project`, by the grants in the database.
 
-    The permission to read the grants is required; the service requires that to change them.
-    Raises the target's `missing` (404), the type's own error (403) and `UnknownPrivilege` (400).
+    The permission to read the grants is required; the service requires that to change them. Members of roles are
+    compared as far as the actor may list them. The preview is recorded in the audit trail, as a review.
+    Raises the target's `missing` (404), the type's own error (403), `UnknownPrivilege` and `GrantRoleNotInProject`
+    (400).
     """
     ref = target.ref
     require_permission(actor, reads_grants(ref), *ref, missing=target.missing)
     for privilege, _grantee in grants:
         if not is_privilege(ref.type, privilege):
             raise UnknownPrivilege(f"{privilege[:100]!r} cannot be granted on a {ref.type}", field="privilege")
+    _require_visible_grantees(actor, ref, project, {grantee for _, grantee in grants})
     grantees = {grantee for _, grantee in (*grants, *revocations)}
+    record_access_review(
+        actor=actor,
+        ref=(ref.type.value, ref.id),
+        project=None if project is None else project.pk,
+        details={"export": False, "previewed": sorted(map(str, grantees))},
+    )
     rows = list_grants_to(ref=ref, grantees=grantees)
     present = {(row.privilege, row.grantee) for row in rows}
     to_grant = [each for each in dict.fromkeys(grants) if each not in present]
     to_revoke = [each for each in dict.fromkeys(revocations) if each in present]
     unchanged = [each for each in grants if each in present] + [each for each in revocations if each not in present]
     effects: Sequence[Effect] | None = None
-    is_complete, lost = True, list[str]()
+    affected, lost = _Affected(set()), list[str]()
     if ref.type is not Securable.Type.ROLE:
-        effects, is_complete, lost = _compare(actor, ref, to_grant, to_revoke)
+        affected = _find_affected(actor, [grantee for _, grantee in (*to_grant, *to_revoke)])
+        effects, lost = _compare(actor, ref, to_grant, to_revoke, affected.principals)
     granted_names = dict.fromkeys(privilege for privilege, _ in to_grant)
     below = [(name, tuple(reached_below(ref.type.value, name).items())) for name in granted_names]
     return GrantPreview(
-        to_grant, to_revoke, unchanged, effects, is_complete, lost,
+        to_grant, to_revoke, unchanged, effects, affected.is_complete, affected.withheld, lost,
         [(name, reached) for name, reached in below if reached], _digest(ref, rows),
     )  # fmt: skip
+
+
+def _require_visible_grantees(
+    actor: Actor, ref: ObjectRef, project: Project | None, grantees: Collection[Grantee]
+) -> None:
+    """Require of roles what the service requires to grant to them."""
+    role_ids = sorted({each.role_id for each in grantees if each.role_id is not None}, key=str)
+    if not role_ids:
+        return
+    present = Role.objects.filter(pk__in=role_ids)
+    if project is not None:
+        present = present.in_project(project)
+    foreign = set(role_ids) - set(present.values_list("pk", flat=True))
+    if foreign:
+        raise role_not_in_project(min(foreign))
+    if ref.type is Securable.Type.ROLE and project is not None:
+        require_visible_roles(actor, project.pk, role_ids, missing=role_not_in_project)
 
 
 def digest_of_grants(*, ref: ObjectRef, grantees: Collection[Grantee]) -> str:
@@ -111,14 +155,13 @@ def _digest(ref: ObjectRef, rows: Sequence[ListedGrant]) -> str:
 
 
 def _compare(
-    actor: Actor, ref: ObjectRef, grants: Sequence[Pair], revocations: Sequence[Pair]
-) -> tuple[list[Effect], bool, list[str]]:
+    actor: Actor, ref: ObjectRef, grants: Sequence[Pair], revocations: Sequence[Pair], affected: Collection[Grantee]
+) -> tuple[list[Effect], list[str]]:
     own_id = securable_id(*ref)
     changes = GrantChanges(
         tuple(GrantedRow(_id(grantee), own_id, privilege, None) for privilege, grantee in grants),
         frozenset((_id(grantee), privilege) for privilege, grantee in revocations),
     )
-    affected, is_complete = _affected([grantee for _, grantee in (*grants, *revocations)])
     roles = {each.role_id for each in affected if each.role_id is not None}
     before, after = ObjectReview(ref, roles=roles), ObjectReview(ref, changes, roles=roles)
     were = {grantee_of(principal): rights for principal, rights in before.of(affected)}
@@ -127,22 +170,47 @@ def _compare(
         for principal, rights in after.of(affected)
         if (effect := _effect(principal, were.get(grantee_of(principal)), rights)) is not None
     ]
-    return effects, is_complete, _lost_by(actor, ref, before, after)
+    return effects, _lost_by(actor, ref, before, after)
 
 
 def _id(grantee: Grantee) -> str | UUID:
     return grantee.role_id if grantee.role_id is not None else grantee.user_id or ""
 
 
-def _affected(changed: Collection[Grantee]) -> tuple[set[Grantee], bool]:
-    """Return the principals and the members of the roles among them, and whether these are all."""
+@dataclass(frozen=True, slots=True)
+class _Affected:
+    """The principals to compare. `withheld` are the roles among them whose members are left out."""
+
+    principals: Collection[Grantee]
+    is_complete: bool = True
+    withheld: Collection[UUID] = ()
+
+
+def _find_affected(actor: Actor, changed: Collection[Grantee]) -> _Affected:
+    """Return the principals, and the members of the roles among them at any depth as far as the actor may list them."""
     roles = {each.role_id for each in changed if each.role_id is not None}
     if not roles:
-        return set(changed), True
-    roles |= RoleGraph(read_edges_into(roles)).inner_roles
-    users = read_users((), sorted(roles, key=str), (), after="", limit=MAX_PRINCIPALS + 1)
-    found = {*changed, *(Grantee(role_id=each) for each in roles)}
-    return found | {Grantee(user_id=each) for each in users[:MAX_PRINCIPALS]}, len(users) <= MAX_PRINCIPALS
+        return _Affected(set(changed))
+    nested: dict[UUID, set[UUID]] = {}
+    for edge in read_edges_into(roles):
+        nested.setdefault(edge.membership.role_id, set()).add(edge.inner)
+    asked = sorted(roles.union(*nested.values()), key=str)
+    verdicts = check_permissions(
+        actor, [(Can.READ_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, role_id)) for role_id in asked]
+    )
+    listed = {role_id for role_id, is_listed in zip(asked, verdicts, strict=True) if is_listed}
+    reached, waiting = set[UUID](), list(roles)
+    while waiting:
+        role_id = waiting.pop()
+        if role_id not in reached:
+            reached.add(role_id)
+            waiting += nested.get(role_id, ()) if role_id in listed else ()
+    users = read_users((), sorted(reached & listed, key=str), (), after="", limit=MAX_PRINCIPALS + 1)
+    members = {
+        *(Grantee(role_id=each) for each in reached),
+        *(Grantee(user_id=each) for each in users[:MAX_PRINCIPALS]),
+    }
+    return _Affected({*changed, *members}, len(users) <= MAX_PRINCIPALS, reached - listed)
 
 
 def _effect(principal: Principal, before: Rights | None, after: Rights) -> Effect | None:

@@ -13,7 +13,7 @@ from django.conf import settings
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import are_allowed, is_allowed, require_permission
+from tenancy.authz.permissions import ProjectActionForbidden, are_allowed, is_allowed, require_permission
 from tenancy.models import Project, Securable, Server
 from tenancy.models.securable import ObjectRef
 
@@ -91,6 +91,14 @@ def get_project_for(*, actor: Actor, given: str | None) -> Project:
     project = get_project(given)
     require_permission(actor, Can.GET_METADATA, Securable.Type.PROJECT, project.pk)
     return project
+
+
+def get_visible_project_for(*, actor: Actor, given: str | None) -> Project:
+    """As `get_project_for`, but a project that is hidden from `actor` does not exist for them: `ProjectNotFound`."""
+    try:
+        return get_project_for(actor=actor, given=given)
+    except ProjectActionForbidden:
+        raise no_such_project(given) from None
 
 
 def list_projects_for(*, actor: Actor) -> list[Project]:

@@ -35,6 +35,8 @@ from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.models.grant import GrantQuerySet
 from tenancy.models.role import RoleMemberQuerySet
 from tenancy.models.securable import ObjectRef, project_in, securable_id
+from tenancy.selectors.grant_previews import GrantRoleNotInProject as GrantRoleNotInProject  # noqa: PLC0414 - raised here
+from tenancy.selectors.grant_previews import digest_of_grants, role_not_in_project
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import (
     administrated_by,
@@ -89,10 +91,6 @@ class GrantUserNotFound(BadRequest):
     wire_type = "GrantUserNotFound"
 
 
-class GrantRoleNotInProject(BadRequest):
-    wire_type = "GrantRoleNotInProject"
-
-
 class GrantExpired(BadRequest):
     """The expiry of the grant is in the past."""
 
@@ -101,6 +99,12 @@ class GrantExpired(BadRequest):
 
 class SelfAssignment(BadRequest):
     wire_type = "SelfAssignment"
+
+
+class GrantsChanged(Conflict):
+    """The grants of the grantees on the object are not those that the caller has seen."""
+
+    wire_type = "GrantsChanged"
 
 
 class GrantExists(Conflict):
@@ -167,12 +171,30 @@ def apply_grants(*, actor: Actor, ref: ObjectRef, difference: Difference, missin
     _apply(actor, ref, difference, missing, is_strict=False)
 
 
-def apply_assignments(*, actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> None:
-    """Apply as `apply_grants`, but raise `GrantExists` (409) or `GrantNotFound` (404) for entries without effect."""
-    _apply(actor, ref, difference, missing, is_strict=True)
+def apply_assignments(
+    *,
+    actor: Actor,
+    ref: ObjectRef,
+    difference: Difference,
+    missing: CatalogError,
+    expected_digest: str | None = None,
+) -> None:
+    """Apply as `apply_grants`, but raise `GrantExists` (409) or `GrantNotFound` (404) for entries without effect.
+
+    Raises `GrantsChanged` (409) if `expected_digest` is not the `digest_of_grants` of the grantees under the lock.
+    """
+    _apply(actor, ref, difference, missing, is_strict=True, expected_digest=expected_digest)
 
 
-def _apply(actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError, *, is_strict: bool) -> None:
+def _apply(
+    actor: Actor,
+    ref: ObjectRef,
+    difference: Difference,
+    missing: CatalogError,
+    *,
+    is_strict: bool,
+    expected_digest: str | None = None,
+) -> None:
     if not difference.writes and not difference.deletes:
         require_not_hidden(actor, ref, missing)
         return
@@ -181,13 +203,15 @@ def _apply(actor: Actor, ref: ObjectRef, difference: Difference, missing: Catalo
     _require_valid(ref, difference)
     with change(actor) as tx:
         on, projects = _lock(ref, difference, missing)
+        if expected_digest is not None:
+            _require_unchanged(ref, difference, expected_digest)
         _require_grantees_in_project(on, difference.writes, projects)
         if is_passed:
             _require_own_expiry(actor, ref, difference.writes, missing)
         role_id = _role_id(on)
         if role_id is not None:
             nested = [each.grantee.role_id for each in difference.writes if each.grantee.role_id is not None]
-            require_visible_roles(actor, project_in(on.path) or "", nested, missing=_role_not_in_project)
+            require_visible_roles(actor, project_in(on.path) or "", nested, missing=role_not_in_project)
             require_permission_to_appoint(actor, role_id)
         with keeping_administrators([on.pk] if role_id is None else administrated_by(role_ids=[role_id])):
             applied = _write(on, difference)
@@ -304,6 +328,12 @@ def _lock(ref: ObjectRef, difference: Difference, missing: CatalogError) -> tupl
     return on, projects
 
 
+def _require_unchanged(ref: ObjectRef, difference: Difference, expected_digest: str) -> None:
+    grantees = {each.grantee for each in (*difference.writes, *difference.deletes)}
+    if digest_of_grants(ref=ref, grantees=grantees) != expected_digest:
+        raise GrantsChanged("The grants on the object have changed since they were read")
+
+
 def _lock_users(difference: Difference) -> None:
     """Lock all users in one step, which avoids deadlocks. Grantees must exist or belong to an identity provider."""
     granted, revoked = (
@@ -320,11 +350,7 @@ def _require_grantees_in_project(on: Securable, writes: Sequence[GrantSpec], pro
     wanted = project_in(on.path)
     foreign = role_ids - {pk for pk, project_id in projects.items() if wanted in {None, project_id}}
     if foreign:
-        raise _role_not_in_project(min(foreign))
-
-
-def _role_not_in_project(role_id: UUID) -> GrantRoleNotInProject:
-    return GrantRoleNotInProject(f"Role does not exist in the project of the object: {role_id}", field="principal")
+        raise role_not_in_project(min(foreign))
 
 
 def _role_id(on: Securable) -> UUID | None:

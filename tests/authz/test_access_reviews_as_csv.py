@@ -41,7 +41,8 @@ def rows(response: Response) -> list[dict[str, str]]:
     ("given", "written"),
     [
         ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@A1", "'@A1"), ("\tx", "'\tx"), ("\rx", "'\rx"),
-        ("\n=1", "'\n=1"), (" =1", "' =1"), ("\u00a0@x", "'\u00a0@x"), ("\uff1d1", "'\uff1d1"), ("a=1", "a=1"),
+        ("\n=1", "'\n'=1"), ("x;=1+1", "x;'=1+1"),
+        (" =1", "' =1"), ("\u00a0@x", "'\u00a0@x"), ("\uff1d1", "'\uff1d1"), ("a=1", "a=1"),
         ("", ""), (None, ""), ("'=1", "'=1"), ("a,b\"c", "a,b\"c"),
     ],
 )  # fmt: skip
@@ -80,7 +81,7 @@ def test_hostile_names_in_a_file(refs: Refs, manage: Manage, builtin: object) ->
     found = rows(manage("root").get(f"{path_of(refs[T.TABLE])}/access-review", accept="text/csv"))
     assert list(found[0]) == list(OBJECT_HEADER)
     assert {each["principal_name"] for each in found} == {
-        "'=HYPERLINK(\"http://x\",\"y\")", "'@SUM(1)\r\n=2,\"x\"", "'-Böb \u202e", "n",
+        "'=HYPERLINK(\"http://x\",\"y\")", "'@SUM(1)\r\n'=2,\"x\"", "'-Böb \u202e", "n",
     }  # fmt: skip
     assert all(each["object_name"].endswith(" / open / +1,2\n3") for each in found)
     (ann,) = [each for each in found if each["principal_id"] == "oidc~ann"]

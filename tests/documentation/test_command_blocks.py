@@ -36,6 +36,13 @@ NOT_RUN: Final = {
     ("authentication.md", "LAKEKEEPER__OPENID_PROVIDERS__"): SETTINGS + "tests/unit/conf/test_environment.py",
     ("authentication.md", "LAKEKEEPER__ENABLE_KUBERNETES"): SETTINGS + "tests/unit/conf/test_environment.py",
     ("authorization.md", "--admin oidc~7c9e6679"): IDS + "tests/management/test_commands.py",
+    (
+        "console.md",
+        "  console               http",
+    ): "it runs until it is stopped: tests/console/sign_in/test_announcement.py",
+    ("console.md", "sign_in_address"): "the code differs each time: tests/console/browser/test_using.py",
+    ("console.md", "LAKEKEEPER__UI__OPENID_CLIENT_ID"): SETTINGS + "tests/console/sign_in/test_keycloak.py",
+    ("console.md", "set_password"): "it asks for a password: tests/console/sign_in/test_ways_in.py",
     ("engines.md", "SAIL_CATALOG__LIST"): "settings of Sail with the keys of a store: tests/engines/test_sail.py",
     ("engines.md", "CREATE OR REPLACE TABLE"): "it fetches Spark's jars: tests/spark/test_spark_sql.py",
     ("engines.md", "remote-signing"): TRIED,

@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
-from catalog.models import LargeTable, Snapshot, TabularMetadata, WarehouseSize
+from catalog.models import LargeTable, Snapshot, Tabular, TabularMetadata, WarehouseSize
 from catalog.services.warehouse_sizes import LARGEST, delete_old_warehouse_sizes, record_sizes
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.deletion import delete_rows
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tests.catalog_fixtures import snapshot
+from tests.catalog_fixtures import finishing_updates, snapshot
 from tests.harness.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -51,6 +53,22 @@ def test_a_commit_keeps_its_totals(catalog: ApiClient, create_table: Callable[..
     assert now() - row.committed_at < timedelta(minutes=5)
     stored = Snapshot.objects.get()
     assert (stored.engine, stored.committed_by) == ("spark 4.1", "anonymous")
+
+
+def test_the_first_snapshot_of_create_table_as_select_has_its_committer(
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]]
+) -> None:
+    staged = create_table("ctas", **{"stage-create": True})["metadata"]
+    updates = [
+        *finishing_updates(staged),
+        {"action": "add-snapshot", "snapshot": snapshot(1, at=staged["last-updated-ms"])},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1},
+    ]
+    created = catalog.post(
+        "/namespaces/ns/tables/ctas", {"requirements": [{"type": "assert-create"}], "updates": updates}
+    )
+    assert created.status == 200, created.body
+    assert Snapshot.objects.get().committed_by == "anonymous"
 
 
 def test_another_commit_keeps_the_totals_of_the_snapshot(
@@ -104,10 +122,33 @@ def test_claims_of_writers_do_not_break_the_sums(
 
 
 def test_old_sizes_are_deleted(warehouse: Warehouse) -> None:
-    WarehouseSize.objects.create(
-        warehouse=warehouse, hour=now() - timedelta(days=500), records=1, files_size=1, data_files=1
-    )
-    WarehouseSize.objects.create(warehouse=warehouse, hour=now(), records=1, files_size=1, data_files=1)
-    assert delete_old_warehouse_sizes(actor=INTERNAL) == 1
-    assert WarehouseSize.objects.count() == 1
+    """The newest of the old rows stays: it is the size of the hours after it."""
+    for days in (500, 450, 400, 0):
+        hour = now() - timedelta(days=days)
+        WarehouseSize.objects.create(warehouse=warehouse, hour=hour, records=days, files_size=1, data_files=1)
+    assert delete_old_warehouse_sizes(actor=INTERNAL, batch=1) == 2
+    assert list(WarehouseSize.objects.order_by("hour").values_list("records", flat=True)) == [400, 0]
+    assert delete_old_warehouse_sizes(actor=INTERNAL) == 0
     assert LARGEST == 50
+
+
+def test_the_only_size_of_a_warehouse_is_never_deleted(warehouse: Warehouse) -> None:
+    hour = now() - timedelta(days=500)
+    WarehouseSize.objects.create(warehouse=warehouse, hour=hour, records=7, files_size=1, data_files=1)
+    assert delete_old_warehouse_sizes(actor=INTERNAL) == 0
+    record_sizes(warehouse.project_id, HOUR)
+    assert WarehouseSize.objects.count() == 2
+
+
+def test_tables_that_are_among_the_largest_can_be_deleted(
+    catalog: ApiClient, create_table: Callable[..., dict[str, Any]], warehouse: Warehouse
+) -> None:
+    for number, name in enumerate(("a", "b"), start=1):
+        at = create_table(name)["metadata"]["last-updated-ms"]
+        append(catalog, name, number, at, **totals(1, 100, 1))
+    record_sizes(warehouse.project_id, HOUR)
+    assert LargeTable.objects.count() == 2
+    delete_rows(Tabular, [Tabular.objects.get(name="a").pk])
+    connection.check_constraints()
+    record_sizes(warehouse.project_id, HOUR)
+    assert [each.tabular.name for each in LargeTable.objects.all()] == ["b"]

@@ -61,9 +61,9 @@ def test_a_server_that_is_killed_in_mid_delivery(
                 ask("POST", "/namespaces", json={"namespace": ["b"]})
 
         maker = threading.Thread(target=create)
-        with openfga.relay.withholding(b"/write ") as is_delivering:
+        with openfga.relay.withholding(b"/write ") as is_pending_delivery:
             maker.start()
-            assert is_delivering.wait(SECONDS)
+            assert is_pending_delivery.wait(SECONDS)
             server.kill()
             maker.join()
         server.restart()

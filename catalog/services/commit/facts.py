@@ -55,6 +55,10 @@ def commit_facts(
 
 
 def committer(actor: Actor) -> str:
+    """Return the user id of `actor`, or the name of a part of the server without one.
+
+    Of a document it is who created, registered or last changed the table; of a snapshot, who added it.
+    """
     return (actor.user_id or actor.name)[:MAX_USER_LENGTH]
 
 

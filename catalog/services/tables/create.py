@@ -472,7 +472,8 @@ def _insert_rows(
     facts = commit_facts(new.actor, new.metadata, snapshots, now())
     execute(_INSERT_DOCUMENT, [tabular_id, document, *facts.values()])
     if snapshots:
-        rows = [Snapshot(tabular_id=tabular_id, **snapshot_row(snapshot)) for snapshot in snapshots]
+        by = None if new.request is None else facts.committed_by  # a registered table was written by others
+        rows = [Snapshot(tabular_id=tabular_id, committed_by=by, **snapshot_row(each)) for each in snapshots]
         Snapshot.objects.bulk_create(rows, batch_size=500)
 
 

@@ -34,7 +34,7 @@ def nest(project: Project, outer: Role, *inner: Role) -> None:
 
 
 def add(browser: Browser, role: Role, kind: str, member_id: object) -> int:
-    fields = {"action": "add-member", "kind": kind, "member_id": str(member_id), "shown_name": HOSTILE}
+    fields = {"action": "add-member", "member": f"{kind}:{member_id}", "shown_name": HOSTILE}
     return browser.post(f"/ui/role/{role.pk}/", fields).status
 
 
@@ -73,8 +73,8 @@ def test_forged_forms_are_denied_by_the_services(sign_in: SignIn, staff: Role) -
     engineer, guest = sign_in(Kind.ENGINEER), sign_in(Kind.GUEST)
     address, now = f"/ui/role/{staff.pk}/", staff.changed_at.isoformat()
     forms = [
-        (address, {"action": "add-member", "kind": "user", "member_id": Kind.ENGINEER.value}),
-        (address, {"action": "remove-member", "kind": "user", "member_id": Kind.ENGINEER.value}),
+        (address, {"action": "add-member", "member": f"user:{Kind.ENGINEER.value}"}),
+        (address, {"action": "remove-member", "member": f"user:{Kind.ENGINEER.value}"}),
         (address, {"action": "update", "name": "mine", "changed_at": now}),
         (f"{address}delete/", {"action": "delete"}),
     ]
@@ -154,7 +154,7 @@ def test_members(sign_in: SignIn, staff: Role, project: Project) -> None:
     sign_in(Kind.ENGINEER)
     other = create_role(actor=INTERNAL, project=project, name=HOSTILE)
     found = lead.get(f"/ui/role/{staff.pk}/?q=engineer")
-    assert 'value="local~engineer"' in found.text
+    assert 'value="user:local~engineer"' in found.text
     assert is_escaped(lead.get(f"/ui/role/{staff.pk}/?q=img"))
     assert add(lead, staff, "user", Kind.ENGINEER) == 302
     assert add(lead, staff, "role", other.pk) == 302
@@ -168,7 +168,7 @@ def test_members(sign_in: SignIn, staff: Role, project: Project) -> None:
     assert is_escaped(page)
     engineer = sign_in(Kind.ENGINEER)
     assert f"/ui/role/{staff.pk}/" in engineer.get("/ui/profile/").text
-    fields = {"action": "remove-member", "kind": "user", "member_id": Kind.ENGINEER.value}
+    fields = {"action": "remove-member", "member": f"user:{Kind.ENGINEER.value}"}
     assert lead.post(f"/ui/role/{staff.pk}/", fields).status == 302
     assert [each.member_role_id for each in RoleMember.objects.all()] == [other.pk]
 

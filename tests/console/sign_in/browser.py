@@ -53,8 +53,8 @@ class Page:
 class Browser:
     """`cookies` are those of the console; `headers` are sent with every request, such as those of a proxy."""
 
-    def __init__(self, *, origin: str = f"http://{HOST}", **headers: str) -> None:
-        self.origin, self.headers = origin, headers
+    def __init__(self, *, origin: str = f"http://{HOST}", address: str = "192.0.2.7", **headers: str) -> None:
+        self.origin, self.address, self.headers = origin, address, headers
         self.cookies: dict[str, str] = {}
 
     def get(self, target: str, **headers: str) -> Page:
@@ -95,7 +95,7 @@ class Browser:
             "SERVER_NAME": HOST,
             "SERVER_PORT": "80",
             "SERVER_PROTOCOL": "HTTP/1.1",
-            "REMOTE_ADDR": "192.0.2.7",
+            "REMOTE_ADDR": self.address,
             "HTTP_HOST": HOST,
             "HTTP_USER_AGENT": "Test Browser",
             "CONTENT_TYPE": "application/x-www-form-urlencoded",

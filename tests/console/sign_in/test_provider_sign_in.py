@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from django.core import signing
+from django.utils.encoding import iri_to_uri
 
 from management.models import ConsoleSession
 from management.sign_in.session_store import session_digest
@@ -266,3 +267,13 @@ def test_forged_pending_sign_ins(browser: Browser, guarded: CodeProvider) -> Non
 def test_the_destination_after_sign_in(browser: Browser, guarded: CodeProvider, target: str) -> None:
     quoted = target.replace("%", "%25").replace("?", "%3F").replace("#", "%23").replace("/", "%2F")
     assert sign_in_at(browser, guarded, target=f"?next={quoted}") == target
+
+
+def test_a_destination_is_limited_by_its_bytes(browser: Browser, guarded: CodeProvider) -> None:
+    fits, too_long = ("/ui/?q=" + "".join(chr(0x4E00 + 37 * each) for each in range(count)) for count in (56, 57))
+    assert len(iri_to_uri(fits)) == 511
+    for _ in range(3):
+        browser.get(f"/ui/sign-in/with/oidc/?next={quote(fits)}")
+    assert len(browser.cookies["icekeeper_session"]) < 4000
+    assert sign_in_at(browser, guarded, target=f"?next={quote(fits)}") == iri_to_uri(fits)
+    assert sign_in_at(Browser(), guarded, target=f"?next={quote(too_long)}") == "/ui/"

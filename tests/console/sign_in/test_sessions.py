@@ -208,10 +208,24 @@ def test_list_and_end_own_sessions(browser: Browser) -> None:
     assert is_signed_in(browser)
     assert [row.object_id for row in rows(event="session.revoked")] == [str(newest.id)]
     sign_in_once(other)
+    unused, of_bob = new_code(), new_code("local~bob")
     assert end_all_sessions(actor=ALICE, keep=current) == 1
     assert is_signed_in(browser)
+    assert other.post("/ui/sign-in/once/", {"code": unused}).status == 403
+    assert other.get(f"/ui/sign-in/once/?code={of_bob}").status == 200
     assert end_all_sessions(actor=ALICE) == 1
     assert [each.user_id for each in ConsoleSession.objects.all()] == ["local~bob"]
+
+
+def test_a_user_has_a_limited_number_of_sessions(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("management.sign_in.sessions.MAX_SESSIONS", 3)
+    sign_in_once(browser, "local~bob")
+    browsers = [Browser() for _ in range(5)]
+    for each in browsers:
+        sign_in_once(each)
+    assert [is_signed_in(each) for each in browsers] == [False, False, True, True, True]
+    assert len(list_sessions_for(actor=ALICE)) == 3
+    assert is_signed_in(browser), "sessions of others stay"
 
 
 def test_sessions_of_others_need_the_permission_to_block(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

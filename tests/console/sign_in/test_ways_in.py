@@ -98,14 +98,39 @@ def test_no_destination_outside_of_the_console(browser: Browser, target: str) ->
 @pytest.mark.usefixtures("access_tokens")
 def test_tokens_that_do_not_sign_in(browser: Browser) -> None:
     short = f"ika_{new_token()}"
-    scoped = new_token(scopes=["catalog"])
-    for text in ("", "x", "é" * 50, short, scoped, new_token()[:-1], "a" * 60_000, "\ud800\x00"):
+    for text in ("", "x", "é" * 50, short, new_token()[:-1], "a" * 60_000, "\ud800\x00"):
         page = browser.post(TOKEN_FORM, {"token": text})
         assert page.status == 403, text[:20]
         assert "The sign-in was not accepted" in page.text
         assert 'value=""' not in page.text or text not in page.text[page.text.index("<form") :] or not text
     assert not is_signed_in(browser)
-    assert {row.reason for row in rows(event="sign-in.refused")} == {"AuthenticationFailed", "InsufficientScope"}
+    assert {row.reason for row in rows(event="sign-in.refused")} == {"AuthenticationFailed"}
+
+
+@pytest.mark.usefixtures("access_tokens")
+@pytest.mark.parametrize(
+    ("scopes", "missing"),
+    [
+        (["catalog"], "management:read"),
+        (["catalog:read"], "management:read"),
+        (["management"], "catalog:read"),
+        (["management:read"], "catalog:read"),
+    ],
+)
+def test_a_token_needs_both_scopes_to_read(browser: Browser, scopes: list[str], missing: str) -> None:
+    page = browser.post(TOKEN_FORM, {"token": new_token(scopes=scopes)})
+    assert page.status == 403
+    assert f"lacks a scope that the console needs: {missing}." in page.text
+    assert not is_signed_in(browser)
+    assert [row.reason for row in rows(event="sign-in.refused")] == ["InsufficientScope"]
+
+
+@pytest.mark.usefixtures("access_tokens")
+def test_a_session_without_both_scopes_is_not_accepted(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier_version:
+        earlier_version.setattr("management.sign_in.views.require_console_scopes", lambda *_, **__: None)
+        assert browser.post(TOKEN_FORM, {"token": new_token(scopes=["management"])}).status == 302
+    assert not is_signed_in(browser)
 
 
 @pytest.mark.usefixtures("access_tokens")
@@ -119,12 +144,22 @@ def test_a_token_of_a_blocked_user(browser: Browser) -> None:
 
 
 @pytest.mark.usefixtures("access_tokens")
-def test_a_read_only_token_changes_nothing(browser: Browser) -> None:
-    assert browser.post(TOKEN_FORM, {"token": new_token(scopes=["management:read"])}).status == 302
+@pytest.mark.parametrize(
+    ("scopes", "missing"),
+    [
+        (["catalog:read", "management:read"], "catalog, management"),
+        (["catalog", "management:read"], "management"),
+        (["catalog:read", "management"], "catalog"),
+    ],
+)
+def test_a_token_without_both_scopes_changes_nothing(browser: Browser, scopes: list[str], missing: str) -> None:
+    assert browser.post(TOKEN_FORM, {"token": new_token(scopes=scopes)}).status == 302
     assert is_signed_in(browser)
     denied = browser.post("/ui/anything/")
     assert denied.status == 403
     assert "read-only" in denied.text
+    assert f"without the scope {missing}." in denied.text
+    assert [row.reason for row in rows(event="access.denied")] == ["InsufficientScope"]
     assert browser.post("/ui/sign-out/").status == 302
     assert not is_signed_in(browser)
 
@@ -139,9 +174,11 @@ def test_a_local_account(browser: Browser) -> None:
     row = ConsoleSession.objects.get()
     assert (row.user_id, row.method) == ("local~admin", "password")
     assert is_signed_in(browser)
-    assert PasswordAttempt.objects.count() == 0
+    assert PasswordAttempt.objects.get().attempts == 1, "that of the address is not reset"
+    code = new_code("local~admin")
     call("set_password", "local~admin", password="another horse battery")
     assert not is_signed_in(browser)
+    assert browser.post(ONCE, {"code": code}).status == 403
     assert sign_in(browser, "local~admin", PASSWORD) == 403
     assert sign_in(browser, "local~admin", "another horse battery") == 302
     assert [row.object_id for row in rows(event="user.password-set")] == ["local~admin"] * 2
@@ -192,7 +229,26 @@ def test_attempts_are_limited(browser: Browser) -> None:
     assert sign_in(Browser(x_forwarded_for="203.0.113.1"), "admin", PASSWORD) == 403, "a client can send this header"
     for _ in range(6):
         assert sign_in(browser, "unknown", "wrong") == 403
-    assert {row.attempts for row in PasswordAttempt.objects.all()} == {6, 7}
+    assert {row.attempts for row in PasswordAttempt.objects.all()} == {6, 7, 13}
+    PasswordAttempt.objects.update(started_at=F("started_at") - timedelta(minutes=16))
+    assert sign_in(browser, "admin", PASSWORD) == 302
+
+
+@pytest.mark.usefixtures("local_account")
+def test_attempts_of_an_address_are_limited(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sign_in(browser, "admin", PASSWORD) == 302
+    for number in range(49):
+        assert sign_in(browser, f"name{number}", "wrong") == 403
+    stored = PasswordAttempt.objects.count()
+    with monkeypatch.context() as patch:
+        patch.setattr("management.sign_in.local_accounts.ModelBackend", None)
+        for number in range(3):
+            assert sign_in(browser, f"other{number}", "wrong") == 403
+        assert sign_in(browser, "admin", PASSWORD) == 403
+    assert PasswordAttempt.objects.count() == stored
+    reasons = [row.reason for row in rows(event="sign-in.refused")]
+    assert reasons == ["PasswordRejected"] * 49 + ["TooManyAttempts"]
+    assert sign_in(Browser(address="192.0.2.8"), "admin", PASSWORD) == 302
     PasswordAttempt.objects.update(started_at=F("started_at") - timedelta(minutes=16))
     assert sign_in(browser, "admin", PASSWORD) == 302
 
