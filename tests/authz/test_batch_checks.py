@@ -366,7 +366,7 @@ def test_a_thousand_checks_cost_as_many_statements_as_a_few(
     for name, asked in (("few", few), ("thousand", many)):
         for caller, identity in (("ann", None), ("chief", {"user": "oidc~ann"})):
             checks = [{"operation": each} if identity is None else of(identity, {"operation": each}) for each in asked]
-            ask(caller)  # a registered user
+            ask(caller, *checks)  # a registered user, and the process knows the id of the server
             builtin.clear_caches()
             with counting() as seen:
                 response = ask(caller, *checks)
