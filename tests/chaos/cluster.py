@@ -25,6 +25,7 @@ from tests.parts.redis import Redis
 from tests.parts.server import ROOT, CatalogServer
 
 FORMS = ("worker", "celery")
+START_SECONDS = 60
 EXPIRATION_SECONDS = 3
 LEASE_SECONDS = 60
 """Without a heartbeat: the tasks of a killed worker are taken over after that time."""
@@ -53,6 +54,14 @@ class Program:
             self.command, log=self.log_path, env=self._server.environment | {"PYTHONPATH": str(ROOT)},
             cwd=self._server.home,
         )  # fmt: skip
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the log contains a text. Raises `TimeoutError` after a minute."""
+        end = time.monotonic() + START_SECONDS
+        while text not in self.log_path.read_text(errors="replace"):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{self.name} did not log {text!r}")
+            time.sleep(0.1)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -137,6 +146,11 @@ class Cluster:
         for program in [*self.workers, *self.beats]:
             program.start()
             self._stack.callback(program.kill)
+        if (
+            self.form == "worker"
+        ):  # a worker that cannot reach the database while it starts exits, and nothing restarts it
+            for program in self.workers:
+                program.wait_for("worker started")
 
     def _program(self, name: str, command: Sequence[str | Path]) -> Program:
         return Program(name, [str(word).replace("{name}", name) for word in command], self.servers[0])
