@@ -46,7 +46,7 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "
 _BLANKS: Final = " \u00a0\u200b\ufeff"
 """Characters before a formula that spreadsheets may ignore."""
 _AFTER_SEPARATORS: Final = re.compile(rf'([;|\t\r\n][\s"{_BLANKS}]*)(?=[=+\-@＝＋－＠])')  # noqa: RUF001
-"""A separator, and what may come between it and a formula: quotes are written twice, which is an empty text."""
+"""A separator, and the characters that can precede a formula: quotes are written twice, which is an empty text."""
 
 
 def csv_response(

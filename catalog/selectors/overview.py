@@ -102,7 +102,7 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
     """Return the overview of the warehouses of `projects` that `actor` may see.
 
     At most seven statements and one permission check, however many warehouses there are. Counts are those of whole
-    warehouses, and so only for callers who may list everything in one; tasks likewise.
+    warehouses, and so only for callers with the permission to list everything in one; tasks likewise.
     """
     found = list(
         Warehouse.objects.using(settings.READ_DATABASE)

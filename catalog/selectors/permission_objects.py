@@ -26,7 +26,7 @@ T = Securable.Type
 class PermissionObject:
     """An object with its project (None for the server) and its names.
 
-    `named` has no names where the object is hidden from the caller, who may have permissions on its grants alone.
+    `named` has no names where the object is hidden from the caller, whose only permissions may be those on its grants.
     `is_browsable`: the caller sees the object in the catalog, because neither it nor its warehouse is out of use.
     """
 

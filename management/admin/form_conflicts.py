@@ -34,7 +34,7 @@ class StoredValue:
 
 @dataclass(frozen=True, slots=True)
 class FormConflict:
-    """`by` is empty for users who may not read the audit trail of the project."""
+    """`by` is empty for users without the permission to read the audit trail of the project."""
 
     at: datetime
     by: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
@@ -82,7 +83,7 @@ def _message(error: CatalogError) -> str:
     return text[:1].upper() + text[1:]
 
 
-class ConfirmPage(FormPage):
+class ConfirmPage(FormPage, ABC):
     """A page that names the effects of a deletion before it happens.
 
     With `typed_name` the user also has to type that name, which the page compares.
@@ -109,22 +110,22 @@ class ConfirmPage(FormPage):
             raise BadRequest(_("This is not the name"), field="typed_name")
         return self.delete()
 
-    def heading(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def heading(self) -> str: ...
 
+    @abstractmethod
     def crumbs(self) -> list[Crumb]:
         """Return the breadcrumb without the page itself."""
-        raise NotImplementedError
 
-    def effects(self) -> list[Text]:
-        raise NotImplementedError
+    @abstractmethod
+    def effects(self) -> list[Text]: ...
 
-    def back_url(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def back_url(self) -> str: ...
 
     def typed_name(self) -> str | None:
         return None
 
+    @abstractmethod
     def delete(self) -> HttpResponse:
         """Call the service, and redirect."""
-        raise NotImplementedError

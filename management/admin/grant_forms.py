@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -112,7 +113,7 @@ class RoleAccessPage(ObjectAccessPage):
         return f"role:{self.kwargs['role_id']}"
 
 
-class GrantsForm(ObjectAccessPage):
+class GrantsForm(ObjectAccessPage, ABC):
     """A form that is sent with POST; the browser is led back to the access of the object."""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
@@ -125,8 +126,8 @@ class GrantsForm(ObjectAccessPage):
         self.shown = find_object(actor=self.actor, key=key)
         return self.apply(request)
 
-    def apply(self, request: HttpRequest) -> HttpResponse:
-        raise NotImplementedError
+    @abstractmethod
+    def apply(self, request: HttpRequest) -> HttpResponse: ...
 
     def back(self, **query: str) -> HttpResponse:
         url = access_url(self.shown.named, is_browsable=self.shown.is_browsable)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.models import LargeTable
 from catalog.selectors.overview import Overview, get_overview_for
@@ -145,7 +145,8 @@ def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str,
     requests = [each.succeeded + each.client_errors + each.server_errors for each in calls]
     errors = sum(each.server_errors for each in today)
     sizes = overview.sizes
-    generic = _("%(count)s generic tables") % {"count": overview.generic_tables} if overview.generic_tables else ""
+    count = overview.generic_tables
+    generic = ngettext("%(count)s generic table", "%(count)s generic tables", count) % {"count": count} if count else ""
     tiles: list[dict[str, Any]] = [
         {
             "label": _("Data"),

@@ -28,12 +28,12 @@ def project_url(project_id: str) -> str:
 
 
 def add_url_for(actor: Actor) -> str | None:
-    """Return the address of the form for a new project; None for a user who may create none."""
+    """Return the address of the form for a new project; None without the permission to create one."""
     return reverse("admin:project-add") if allowed_on_server(actor, Can.CREATE_PROJECT) else None
 
 
 def settings_url_for(actor: Actor, project: Project) -> str | None:
-    """Return the address of the settings of a project; None for a user who may change none."""
+    """Return the address of the settings of a project; None without a permission to change them."""
     allowed = allowed_on_project(actor, project, [Can.RENAME, Can.DELETE])
     return reverse("admin:project-settings", args=[project.pk]) if allowed else None
 

@@ -37,7 +37,7 @@ class ProtectionSwitch:
 def protection_switch(
     actor: Actor, kind: str, *, warehouse_id: UUID, object_id: UUID, own_id: UUID, is_protected: bool
 ) -> ProtectionSwitch | None:
-    """Return the switch of an object; None for users who may not set its protection."""
+    """Return the switch of an object; None without the permission to change it."""
     if not is_allowed(actor, Can.SET_PROTECTION, Securable.Type(kind), own_id):
         return None
     return ProtectionSwitch(reverse("admin:protection", args=[warehouse_id, kind, object_id]), is_protected)

@@ -6,6 +6,7 @@ depend on how much the token and the text that the user entered have in common (
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,7 +67,7 @@ def token_row(token: AccessToken, at: datetime, *, can_rotate: bool) -> TokenRow
     )  # fmt: skip
 
 
-class TokenForms(FormPage):
+class TokenForms(FormPage, ABC):
     """The part of a page that lists the tokens of `token_owner()`, and handles the forms of the list."""
 
     actions: ClassVar[Mapping[str, Action]] = {
@@ -79,8 +80,8 @@ class TokenForms(FormPage):
         """Return the user whose tokens the page shows; None for the user of the session."""
         return None
 
-    def page_url(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def page_url(self) -> str: ...
 
     def token_context(self, *, can_create: bool, can_rotate: bool, can_revoke: bool) -> dict[str, Any]:
         """Return what `parts/tokens.html` and `parts/token_form.html` show. Raises as `list_access_tokens_for`."""

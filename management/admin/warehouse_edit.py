@@ -188,7 +188,7 @@ def stored_rules(warehouse: Warehouse) -> dict[str, Any]:
 
 
 class WarehousePart(Page):
-    """A page about changes of one warehouse. Only users who may do one of them see it."""
+    """A page about changes of one warehouse. It needs the permission for one of them."""
 
     section = "warehouses"
     warehouse: Warehouse

@@ -18,7 +18,7 @@ MAX_DAYS: Final = 400
 def list_metrics_days(*, tabular_id: UUID, days: int) -> Sequence[MetricsDay]:
     """Return the sums of each of the last `days` UTC days that has reports, oldest first. One statement.
 
-    For callers who may read the metadata of the table.
+    Requires the permission to read the metadata of the table.
     """
     first: date = (now() - timedelta(days=min(days, MAX_DAYS) - 1)).date()
     rows = MetricsDay.objects.using(settings.READ_DATABASE).filter(tabular_id=tabular_id, day__gte=first)

@@ -1,4 +1,4 @@
-"""Projects: create, rename and delete, for users who may."""
+"""Projects: create, rename and delete, with and without permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create a warehouse in the console: the form of each store, validation, import, and who may do it."""
+"""Create a warehouse in the console: the form of each store, validation, import, and permissions."""
 
 from __future__ import annotations
 

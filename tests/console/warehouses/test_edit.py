@@ -1,4 +1,4 @@
-"""Change and delete a warehouse in the console: each part by its service, two users at once, and who may do it."""
+"""Change and delete a warehouse in the console: each part by its service, two users at once, and permissions."""
 
 from __future__ import annotations
 

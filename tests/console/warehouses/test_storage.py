@@ -218,7 +218,7 @@ def test_a_key_file(admin: Visitor) -> None:
 @pytest.mark.django_db
 @pytest.mark.both_databases
 def test_a_kept_secret_is_not_sent_to_another_authority(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client secret itself is sent there, so it would be learned by who may change the profile."""
+    """The client secret itself is sent there, so a user who can change the profile would learn it."""
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
     created = create_warehouse(
