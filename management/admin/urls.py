@@ -5,11 +5,7 @@ from __future__ import annotations
 from django.contrib.admin import site
 from django.urls import URLPattern, path, register_converter
 
-from management.admin.access_pages import AccessReviewPage, PrincipalGrantsPage
-from management.admin.audit import AuditPage
-from management.admin.catalog import CatalogPage, TreeFragment
-from management.admin.deleted import DeletedPage
-from management.admin.grant_forms import (
+from management.admin.access.grant_forms import (
     GrantForm,
     ManagedAccessForm,
     ObjectAccessPage,
@@ -18,28 +14,32 @@ from management.admin.grant_forms import (
     RoleAccessPage,
     ServerAccessPage,
 )
-from management.admin.grant_previews import PreviewPage, SaveForm
-from management.admin.namespaces import NamespacePage
-from management.admin.overview import OverviewPage, ProjectPage
+from management.admin.access.grant_previews import PreviewPage, SaveForm
+from management.admin.access.principal_grants import AccessReviewPage, PrincipalGrantsPage
+from management.admin.access.principals import PrincipalsFragment
+from management.admin.accounts.profile import ProfilePage
+from management.admin.accounts.projects import ProjectAddPage, ProjectDeletePage, ProjectSettingsPage
+from management.admin.accounts.roles import RoleDeletePage, RolePage, RolesPage
+from management.admin.accounts.service_accounts import ServiceAccountDeletePage, ServiceAccountPage, ServiceAccountsPage
+from management.admin.accounts.tags import TagDeletePage, TagPage, TagsPage
+from management.admin.accounts.user_ids import UserIdConverter
+from management.admin.accounts.users import UserDeletePage, UserPage, UsersPage
+from management.admin.catalog.browse import CatalogPage, TreeFragment
+from management.admin.catalog.deleted import DeletedPage
+from management.admin.catalog.namespaces import NamespacePage
+from management.admin.catalog.protection import ProtectionAction
+from management.admin.catalog.restore import RestorePage
+from management.admin.catalog.search import SearchPage
+from management.admin.catalog.tabulars import GenericTablePage, TablePage, ViewPage
+from management.admin.operations.audit import AuditPage
+from management.admin.operations.overview import OverviewPage, ProjectPage
+from management.admin.operations.server import ServerPage, SupportBundle
+from management.admin.operations.tasks import TaskPage, TasksPage
 from management.admin.pages import Page
-from management.admin.principals import PrincipalsFragment
-from management.admin.profile import ProfilePage
-from management.admin.projects import ProjectAddPage, ProjectDeletePage, ProjectSettingsPage
-from management.admin.protection import ProtectionAction
-from management.admin.restore import RestorePage
-from management.admin.roles import RoleDeletePage, RolePage, RolesPage
-from management.admin.search import SearchPage
-from management.admin.server import ServerPage, SupportBundle
-from management.admin.service_accounts import ServiceAccountDeletePage, ServiceAccountPage, ServiceAccountsPage
-from management.admin.tables import GenericTablePage, TablePage, ViewPage
-from management.admin.tags import TagDeletePage, TagPage, TagsPage
-from management.admin.tasks import TaskPage, TasksPage
-from management.admin.user_ids import UserIdConverter
-from management.admin.users import UserDeletePage, UserPage, UsersPage
-from management.admin.warehouse_add import WarehouseAddPage
-from management.admin.warehouse_edit import WarehouseDeletePage, WarehouseEditPage
-from management.admin.warehouse_storage import CredentialEditPage, StorageEditPage, StorageValidatePage
-from management.admin.warehouses import WarehousePage, WarehousesPage
+from management.admin.warehouses.add import WarehouseAddPage
+from management.admin.warehouses.edit import WarehouseDeletePage, WarehouseEditPage
+from management.admin.warehouses.storage import CredentialEditPage, StorageEditPage, StorageValidatePage
+from management.admin.warehouses.warehouse import WarehousePage, WarehousesPage
 
 register_converter(UserIdConverter, "user_id")
 

@@ -85,7 +85,7 @@ def test_pages_of_lists_have_every_entry_once(
 ) -> None:
     for name in ("sales", "lines", "plans", "warehouse"):
         lake.give("describe", name, "local~engineer")
-    monkeypatch.setattr("management.admin.access_pages.ROWS_A_PAGE", 2)
+    monkeypatch.setattr("management.admin.access.principal_grants.ROWS_A_PAGE", 2)
     client, seen, address = sign_in("steward"), 0, f"{url}?who=user:local~engineer"
     for _ in range(10):
         text = client.get(address).content.decode()

@@ -159,7 +159,7 @@ def test_a_backend_that_stops_responding_leaves_the_rest_of_the_page(
     def fail(**_: object) -> None:
         raise AuthorizationBackendError("down")
 
-    monkeypatch.setattr("management.admin.access_tab.explain_for", fail)
+    monkeypatch.setattr("management.admin.access.tab.explain_for", fail)
     response = client.get(lake.url("lines"), {"action": "drop"})
     assert response.status_code == 200
     assert "The authorization backend does not respond." in response.content.decode()

@@ -127,7 +127,7 @@ def test_pages_of_the_matrix_have_every_principal_once(
 ) -> None:
     client = sign_in("steward")
     whole = cells(client.get(lake.url("lines"), {"view": "matrix"}))
-    monkeypatch.setattr("management.admin.access_tab.ROWS_A_PAGE", 2)
+    monkeypatch.setattr("management.admin.access.tab.ROWS_A_PAGE", 2)
     found: list[str] = []
     url = f"{lake.url('lines')}?view=matrix"
     while url:
@@ -304,7 +304,7 @@ def test_all_changes_are_saved_with_one_call(lake: Lake, sign_in: SignIn, monkey
         calls.append(arguments)
         apply_assignments(**arguments)
 
-    monkeypatch.setattr("management.admin.grant_previews.apply_assignments", counted)
+    monkeypatch.setattr("management.admin.access.grant_previews.apply_assignments", counted)
     changes = {
         "on": [f"modify role:{lake.bi.pk}", "describe user:local~jun"],
         "had": ["select user:local~guest"],
@@ -386,7 +386,7 @@ def test_a_change_between_check_and_write_is_a_conflict_that_writes_nothing(
         lake.give("select", "lines", "local~guest", revoke=is_revoked)
         apply_assignments(**arguments)
 
-    monkeypatch.setattr("management.admin.grant_previews.apply_assignments", late)
+    monkeypatch.setattr("management.admin.access.grant_previews.apply_assignments", late)
     assert client.post(lake.form("lines", "save"), sent).status_code == 409
     assert ("modify", "local~jun") not in held(lake)
 

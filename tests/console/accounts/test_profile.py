@@ -172,7 +172,7 @@ def test_roles_of_a_token_of_the_provider(browser: Browser, variables: SetVariab
 def test_no_tokens_are_created_where_they_are_not_accepted(sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = sign_in(Kind.GUEST)
     use_settings(monkeypatch, access_tokens=False)
-    monkeypatch.setattr("management.admin.token_lists.accepts_access_tokens", lambda: False)
+    monkeypatch.setattr("management.admin.accounts.token_lists.accepts_access_tokens", lambda: False)
     page = browser.get(PROFILE)
     assert "Create a token" not in page.text
     assert "does not accept access tokens" in page.text

@@ -88,7 +88,7 @@ def test_the_error_of_a_job_is_its_type(sign_in: SignIn, monkeypatch: pytest.Mon
     }
     PeriodicJob.objects.update_or_create(name="audit-seals", defaults=row)
 
-    monkeypatch.setattr("management.admin.server_report.list_job_statuses", worker_job_statuses)
+    monkeypatch.setattr("management.admin.operations.server_report.list_job_statuses", worker_job_statuses)
     root = sign_in(Kind.ROOT)
     for page in PAGES:
         text = root.get(page).text
@@ -102,7 +102,7 @@ def test_neither_page_nor_bundle_has_a_secret(sign_in: SignIn, monkeypatch: pyte
     assert counter[0] >= 15, "all secret settings"
     shown = show_settings(guarded)
     assert sum(each.is_secret for each in shown) == counter[0]
-    monkeypatch.setattr("management.admin.server_report.show_settings", lambda _own: show_settings(guarded))
+    monkeypatch.setattr("management.admin.operations.server_report.show_settings", lambda _own: show_settings(guarded))
     for page in PAGES:
         text = unescape(root.get(page).text)
         assert CANARY not in text, text[max(0, text.index(CANARY) - 200) : text.index(CANARY) + 60]

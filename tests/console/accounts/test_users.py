@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from management.admin.user_ids import user_url
+from management.admin.accounts.user_ids import user_url
 from management.models import ConsoleSession
 from tenancy.actor import INTERNAL
 from tenancy.models import AccessToken, Project, Role, User

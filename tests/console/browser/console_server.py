@@ -13,7 +13,7 @@ import requests
 from playwright.sync_api import Browser, StorageState
 from pyiceberg.catalog import load_catalog
 
-from management.admin.user_ids import encode_user_id
+from management.admin.accounts.user_ids import encode_user_id
 from tests.parts.server import CatalogServer
 
 MARKUP = "<img src=x onerror=alert(1)>\"'</script>{{7*7}}"

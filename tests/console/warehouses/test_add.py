@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from management.admin.storage_fields import STORES, credential_fields, profile_fields
-from management.admin.warehouse_checks import NAMES
+from management.admin.warehouses.checks import NAMES
+from management.admin.warehouses.storage_fields import STORES, credential_fields, profile_fields
 from storage.models import Warehouse
 from storage.validation.checks import CheckName
 from tenancy.actor import INTERNAL

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from management.admin.form_fields import error_text, field_name
-from management.admin.warehouse_checks import show_checks
+from management.admin.warehouses.checks import show_checks
+from management.admin.warehouses.form_fields import error_text, field_name
 from storage.documents import InvalidMember
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from management.admin.code_quoting import escape_property, quote_python, write_python_tuple
-from management.admin.snippets import (
+from management.admin.catalog.code_quoting import escape_property, quote_python, write_python_tuple
+from management.admin.catalog.snippets import (
     LOCAL_FILES,
     SPARK_SHELL_LIMIT,
     SPARK_SUBSTITUTION,

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.user_ids import decode_user_id, encode_user_id, user_url
+from management.admin.accounts.user_ids import decode_user_id, encode_user_id, user_url
 from tenancy.actor import require_user_id
 
 SUBJECTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)

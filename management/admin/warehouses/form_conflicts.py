@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page as ListingPage
-from management.admin.form_fields import SecretFile, SecretInput
 from management.admin.navigation import Text
+from management.admin.warehouses.form_fields import SecretFile, SecretInput
 from management.templatetags.console import NOTHING
 from storage.models import Warehouse
 from tenancy.actor import Actor

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
+from management.admin.accounts.token_lists import TokenForms
 from management.admin.form_pages import Action
-from management.admin.token_lists import TokenForms
 from management.models import ConsoleSession
 from management.sign_in.sessions import SessionSummary, end_all_sessions, end_session, list_sessions_for
 from tenancy.selectors.projects import list_projects_for

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, NotFound, Unauthorized
 from icekeeper.kernel.json.strict import read_json
 from management.admin.navigation import Text
-from management.admin.storage_fields import Kind, StorageField
+from management.admin.warehouses.storage_fields import Kind, StorageField
 
 YES, NO = "true", "false"
 DENIED: Final = (Forbidden, NotFound, Unauthorized)

@@ -11,8 +11,8 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.access_objects import KIND_LABELS, access_url, label_of
-from management.admin.principals import ICONS, principal_value, read_principal
+from management.admin.access.objects import KIND_LABELS, access_url, label_of
+from management.admin.access.principals import ICONS, principal_value, read_principal
 from management.templatetags.console import relative_time
 from tenancy.actor import Grantee
 from tenancy.authz.access_review import Rights, Source

@@ -12,8 +12,8 @@ from catalog.iceberg.display.schema_comparison import ChangeKind, FieldChange, F
 from catalog.iceberg.types import TableMetadata
 from catalog.identifiers import Identifier
 from icekeeper.kernel.errors.types import NotFound
+from management.admin.catalog.metadata_facts import find_schema
 from management.admin.json_view import json_lines
-from management.admin.metadata_facts import find_schema
 
 MAX_COLUMNS: Final = 2_000
 MAX_LISTED_SCHEMAS: Final = 200

@@ -15,12 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.access_matrix import read_changes, read_pairs
-from management.admin.access_objects import KIND_LABELS, access_url, icon_of, key_of, label_of
-from management.admin.access_tab import described
-from management.admin.grant_forms import GrantsForm, read_expiry, read_privilege
+from management.admin.access.grant_forms import GrantsForm, read_expiry, read_privilege
+from management.admin.access.matrix import read_changes, read_pairs
+from management.admin.access.objects import KIND_LABELS, access_url, icon_of, key_of, label_of
+from management.admin.access.principals import ICONS, principal_value
+from management.admin.access.tab import described
 from management.admin.navigation import Crumb
-from management.admin.principals import ICONS, principal_value
 from tenancy.actor import Grantee
 from tenancy.models import Securable
 from tenancy.selectors.access_reviews import grantee_of

@@ -15,13 +15,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
+from management.admin.access.principals import grants_url, list_choices_for, read_principal
+from management.admin.accounts.user_ids import user_url
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
-from management.admin.principals import grants_url, list_choices_for, read_principal
 from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
-from management.admin.user_ids import user_url
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, Securable

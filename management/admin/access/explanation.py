@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from management.admin.access_objects import KIND_LABELS, icon_of, label_of, page_url
+from management.admin.access.objects import KIND_LABELS, icon_of, label_of, page_url
+from management.admin.access.principals import ICONS
 from management.admin.navigation import Text
-from management.admin.principals import ICONS
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.role_paths import Entry

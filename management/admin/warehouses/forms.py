@@ -10,7 +10,9 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from icekeeper.kernel.errors.types import CatalogError
-from management.admin.form_fields import (
+from management.admin.navigation import Text
+from management.admin.warehouses.checks import CheckList
+from management.admin.warehouses.form_fields import (
     ShownField,
     entered_value,
     error_text,
@@ -22,8 +24,7 @@ from management.admin.form_fields import (
     shown_field,
     text_widget,
 )
-from management.admin.navigation import Text
-from management.admin.storage_fields import (
+from management.admin.warehouses.storage_fields import (
     CREDENTIAL,
     NO_CREDENTIAL,
     PROFILE,
@@ -34,7 +35,6 @@ from management.admin.storage_fields import (
     profile_fields,
     store_of,
 )
-from management.admin.warehouse_checks import CheckList
 from storage.documents import literal_value
 from storage.models import Warehouse
 from storage.services.warehouses import DEFAULT_ALLOWED_FORMAT_VERSIONS, SUPPORTED_FORMAT_VERSIONS

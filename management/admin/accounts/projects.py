@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import Forbidden
+from management.admin.accounts.roles import allowed_on_project
+from management.admin.accounts.server_permissions import allowed_on_server
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.navigation import Crumb, Text
-from management.admin.roles import allowed_on_project
-from management.admin.server_permissions import allowed_on_server
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project

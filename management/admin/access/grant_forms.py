@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 
 from catalog.selectors.permission_objects import PermissionObject
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.access_objects import access_url, find_object, icon_of, label_of
-from management.admin.access_tab import AccessTab, described
+from management.admin.access.objects import access_url, find_object, icon_of, label_of
+from management.admin.access.principals import Picked, read_picked, read_principal
+from management.admin.access.tab import AccessTab, described
 from management.admin.navigation import Crumb
 from management.admin.pages import Page
-from management.admin.principals import Picked, read_picked, read_principal
 from tenancy.actor import Grantee
 from tenancy.selectors.principal_names import name_principals
 from tenancy.services.grants import (

@@ -24,7 +24,7 @@ from catalog.iceberg.totals import read_engine, read_number
 from catalog.iceberg.types import TableMetadata
 from catalog.selectors.browse import find_committers
 from icekeeper.kernel.errors.types import NotFound
-from management.admin.metadata_facts import find_schema, moment_of
+from management.admin.catalog.metadata_facts import find_schema, moment_of
 
 ROWS_A_PAGE: Final = 50
 ROW_HEIGHT: Final = 41

@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import Forbidden
+from management.admin.access.principals import grants_url
+from management.admin.accounts.server_permissions import allowed_on_server
+from management.admin.accounts.token_lists import TokenForms
+from management.admin.accounts.user_ids import user_url
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
-from management.admin.principals import grants_url
-from management.admin.server_permissions import allowed_on_server
-from management.admin.token_lists import TokenForms
-from management.admin.user_ids import user_url
 from tenancy.authz.actions import Can
 from tenancy.models import ServiceAccount
 from tenancy.selectors.users import get_service_account_for, list_service_accounts_for

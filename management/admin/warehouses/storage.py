@@ -10,14 +10,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from management.admin.form_conflicts import FormConflict, describe_conflict, read_version
-from management.admin.form_fields import DENIED
 from management.admin.navigation import object_url
-from management.admin.storage_fields import CREDENTIAL, CREDENTIAL_TITLES, NO_CREDENTIAL, PROFILE
-from management.admin.warehouse_add import Choice
-from management.admin.warehouse_checks import CHANGE_CHECKS, CheckList, is_shown, pending_checks, show_checks
-from management.admin.warehouse_edit import WarehousePart
-from management.admin.warehouse_forms import Section, StorageForm, chosen_credential_type, store_of_warehouse
+from management.admin.warehouses.add import Choice
+from management.admin.warehouses.checks import CHANGE_CHECKS, CheckList, is_shown, pending_checks, show_checks
+from management.admin.warehouses.edit import WarehousePart
+from management.admin.warehouses.form_conflicts import FormConflict, describe_conflict, read_version
+from management.admin.warehouses.form_fields import DENIED
+from management.admin.warehouses.forms import Section, StorageForm, chosen_credential_type, store_of_warehouse
+from management.admin.warehouses.storage_fields import CREDENTIAL, CREDENTIAL_TITLES, NO_CREDENTIAL, PROFILE
 from storage.services.warehouse_changes import WarehouseChanged
 from storage.services.warehouse_storage import (
     update_storage,

@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
+from management.admin.operations.server_report import report_server_for, write_support_bundle
 from management.admin.pages import Page
-from management.admin.server_report import report_server_for, write_support_bundle
 
 TONES: Final = {"ok": "good", "error": "bad"}
 

@@ -23,18 +23,18 @@ from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import read_stored_json
-from management.admin.access_tab import access_context
-from management.admin.catalog import tree_context
+from management.admin.access.tab import access_context
+from management.admin.catalog.browse import tree_context
+from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
+from management.admin.catalog.protection import protection_switch
+from management.admin.catalog.schema_tab import schema_context
+from management.admin.catalog.snapshots_tab import snapshots_context
+from management.admin.catalog.snippets import STORAGE_BY_PROFILE_TYPE, Snippet, SnippetTarget, list_snippets
+from management.admin.catalog.usage_tab import usage_context
 from management.admin.json_view import json_lines
-from management.admin.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
 from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
-from management.admin.protection import protection_switch
-from management.admin.schema_tab import schema_context
-from management.admin.snapshots_tab import snapshots_context
-from management.admin.snippets import STORAGE_BY_PROFILE_TYPE, Snippet, SnippetTarget, list_snippets
 from management.admin.tabs import Tab, choose_tab, link_tabs
-from management.admin.usage_tab import usage_context
 from management.templatetags.console import byte_size
 from tenancy.authn.providers import authenticators
 

@@ -14,14 +14,14 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.ids import parse_id
+from management.admin.access.principals import grants_url
+from management.admin.accounts.profile import session_rows
+from management.admin.accounts.service_accounts import service_account_url
+from management.admin.accounts.token_lists import TokenForms
+from management.admin.accounts.user_ids import user_url
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
-from management.admin.principals import grants_url
-from management.admin.profile import session_rows
-from management.admin.service_accounts import service_account_url
-from management.admin.token_lists import TokenForms
-from management.admin.user_ids import user_url
 from management.sign_in.sessions import end_all_sessions, end_session, list_sessions_for
 from tenancy.authz.actions import Can
 from tenancy.models import User

@@ -9,16 +9,16 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.selectors.browse import warehouse_path
 from catalog.selectors.permission_objects import warehouse_object
-from management.admin.access_tab import access_context
-from management.admin.catalog import tree_context
-from management.admin.contents import contents_context
+from management.admin.access.tab import access_context
+from management.admin.catalog.browse import tree_context
+from management.admin.catalog.contents import contents_context
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
-from management.admin.warehouse_actions import allowed_changes
-from management.admin.warehouse_add import list_projects_to_create_in
 from management.admin.warehouse_choice import list_warehouses_of_project
+from management.admin.warehouses.actions import allowed_changes
+from management.admin.warehouses.add import list_projects_to_create_in
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for
 from tenancy.actor import is_instance_admin

@@ -30,10 +30,10 @@ from management.access_review_csv import (
     reached_object_rows,
     reviewed_object,
 )
-from management.admin.access_objects import KIND_LABELS, access_url, icon_of, label_of
+from management.admin.access.objects import KIND_LABELS, access_url, icon_of, label_of
+from management.admin.access.principals import ICONS, Picked, principal_value, read_picked
 from management.admin.navigation import Text
 from management.admin.pages import Page
-from management.admin.principals import ICONS, Picked, principal_value, read_picked
 from management.admin.warehouse_choice import list_warehouses_of_project
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.access_review import Rights, Source

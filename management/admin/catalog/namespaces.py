@@ -10,12 +10,12 @@ from django.utils.translation import gettext_lazy as _
 from catalog.models import shown_properties
 from catalog.selectors.browse import locate_namespace_for
 from catalog.selectors.permission_objects import namespace_object
-from management.admin.access_tab import access_context
-from management.admin.catalog import tree_context
-from management.admin.contents import contents_context
+from management.admin.access.tab import access_context
+from management.admin.catalog.browse import tree_context
+from management.admin.catalog.contents import contents_context
+from management.admin.catalog.protection import protection_switch
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
-from management.admin.protection import protection_switch
 from management.admin.tabs import Tab, choose_tab, link_tabs
 
 TABS: Final = (Tab("contents", _("Contents")), Tab("properties", _("Properties")), Tab("access", _("Access")))

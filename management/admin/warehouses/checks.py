@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from icekeeper.kernel.errors.types import CatalogError
-from management.admin.form_fields import error_text
 from management.admin.navigation import Text
+from management.admin.warehouses.form_fields import error_text
 from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import parse_profile

@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from catalog.models import LargeTable
 from catalog.selectors.overview import Overview, get_overview_for
 from icekeeper.kernel.clock import now
+from management.admin.accounts.projects import add_url_for, settings_url_for
 from management.admin.charts import Series, TrendChart, draw_trend, sparkline
 from management.admin.navigation import Crumb, object_url
 from management.admin.pages import Page
-from management.admin.projects import add_url_for, settings_url_for
 from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_for
 from management.templatetags.console import byte_size
 from tenancy.models import Project

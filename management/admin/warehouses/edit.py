@@ -16,12 +16,12 @@ from django.utils.translation import gettext_lazy
 
 from catalog.services.delete_warehouse import delete_warehouse
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from management.admin.form_conflicts import FormConflict, describe_conflict, read_version
-from management.admin.form_fields import DENIED, ShownField, text_widget
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
-from management.admin.warehouse_actions import allowed_changes
-from management.admin.warehouse_forms import (
+from management.admin.warehouses.actions import allowed_changes
+from management.admin.warehouses.form_conflicts import FormConflict, describe_conflict, read_version
+from management.admin.warehouses.form_fields import DENIED, ShownField, text_widget
+from management.admin.warehouses.forms import (
     DEFAULT_FORMAT,
     DELETES,
     FORMATS,

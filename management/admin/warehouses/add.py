@@ -15,10 +15,12 @@ from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.json.strict import read_json_object
-from management.admin.form_fields import DENIED, entered_value, find_member
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
-from management.admin.storage_fields import (
+from management.admin.warehouses.checks import CREATION_CHECKS, CheckList, is_shown, pending_checks, show_checks
+from management.admin.warehouses.form_fields import DENIED, entered_value, find_member
+from management.admin.warehouses.forms import NAME, WarehouseForm, chosen_credential_type, rule_values
+from management.admin.warehouses.storage_fields import (
     CREDENTIAL,
     CREDENTIAL_TITLES,
     NO_CREDENTIAL,
@@ -30,8 +32,6 @@ from management.admin.storage_fields import (
     profile_fields,
     store_of,
 )
-from management.admin.warehouse_checks import CREATION_CHECKS, CheckList, is_shown, pending_checks, show_checks
-from management.admin.warehouse_forms import NAME, WarehouseForm, chosen_credential_type, rule_values
 from storage.documents import unknown_members
 from storage.services.warehouse_changes import set_warehouse_protection
 from storage.services.warehouses import create_warehouse, validate_new_warehouse

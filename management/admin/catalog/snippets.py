@@ -16,7 +16,7 @@ from catalog.iceberg.display.sql_quoting import (
     quote_backslash_string,
     quote_string,
 )
-from management.admin.code_quoting import escape_property, quote_python, write_python_tuple
+from management.admin.catalog.code_quoting import escape_property, quote_python, write_python_tuple
 
 Engine = Literal["pyiceberg", "spark", "trino", "duckdb", "flink", "snowflake"]
 Language = Literal["python", "shell", "sql", "properties"]

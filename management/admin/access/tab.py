@@ -18,10 +18,10 @@ from catalog.selectors.permission_objects import PermissionObject
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
-from management.admin.access_matrix import ROWS_A_PAGE, view_matrix
-from management.admin.access_objects import KIND_LABELS, access_url, key_of, label_of
-from management.admin.explanation_view import ExplanationView, view_explanation
-from management.admin.principals import ICONS, Picked, Picker, principal_value, read_picked
+from management.admin.access.explanation import ExplanationView, view_explanation
+from management.admin.access.matrix import ROWS_A_PAGE, view_matrix
+from management.admin.access.objects import KIND_LABELS, access_url, key_of, label_of
+from management.admin.access.principals import ICONS, Picked, Picker, principal_value, read_picked
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.port import AuthorizationBackendError
