@@ -21,7 +21,7 @@ from tests.harness.routes import CONSOLE_ROUTES
 from tests.harness.wsgi_client import call
 from tests.management.warehouse_request_fixtures import use_settings
 
-pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db(databases="__all__")
 
 USERS = ("instance", "lead", "engineer", "guest")
 HIDDEN_NAMES = ("closed", "deep")

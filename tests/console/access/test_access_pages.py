@@ -17,7 +17,7 @@ from tenancy.services.projects import create_project
 from tests.console.access.conftest import SignIn
 from tests.console.access.lake import HOSTILE, Lake
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 GRANTS, REVIEW = "/ui/access/", "/ui/access/review/"
 
 

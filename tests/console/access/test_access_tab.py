@@ -16,7 +16,7 @@ from tenancy.models.securable import securable_id
 from tests.console.access.conftest import SignIn
 from tests.console.access.lake import HOSTILE, Lake
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 OBJECTS = ("server", "project", "warehouse", "sales", "lines", "analysts")
 
 

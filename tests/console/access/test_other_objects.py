@@ -17,7 +17,7 @@ from tests.authz.conftest import VIEW
 from tests.console.access.conftest import SignIn
 from tests.console.access.lake import HOSTILE, Lake
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def create(lake: Lake, kind: str) -> Tabular:

@@ -25,7 +25,7 @@ from tests.console.sign_in.session_fixtures import is_signed_in
 from tests.harness.audit_rows import rows
 from tests.management.warehouse_request_fixtures import use_settings
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 PROFILE = "/ui/profile/"
 TOKEN = re.compile(r"ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}")

@@ -8,7 +8,7 @@ from storage.models import Warehouse
 from tenancy.models import Project
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 ADD = "/ui/project/add/"
 NAME = HOSTILE

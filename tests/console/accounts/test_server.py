@@ -22,7 +22,7 @@ from tests.authz.tree_fixtures import give
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
 from tests.management.warehouse_request_fixtures import use_settings
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 PAGES = ("/ui/server/", "/ui/server/support-bundle/")
 CANARY = "canary-9f8e7d6c5b4a"

@@ -18,7 +18,7 @@ from tests.console.accounts.test_profile import TOKEN, token_in
 from tests.console.sign_in.browser import Browser
 from tests.harness.wsgi_client import call
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 LIST = "/ui/service-account/"
 NEW_TOKEN = {"action": "create-token", "name": "nightly", "scopes": "catalog", "days": "90"}

@@ -12,7 +12,7 @@ from tenancy.selectors.console_sections import GUARDED, find_open_sections
 from tenancy.services.projects import create_project
 from tests.console.accounts.conftest import Kind, SignIn
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def test_entries_by_kind_of_user(sign_in: SignIn) -> None:

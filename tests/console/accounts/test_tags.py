@@ -18,7 +18,7 @@ from tests.authz.tree_fixtures import give
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
 from tests.console.sign_in.browser import Browser
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 LIST = "/ui/tag/"
 

@@ -14,7 +14,7 @@ from tests.console.sign_in.browser import Browser
 from tests.console.sign_in.conftest import SetVariables
 from tests.console.sign_in.session_fixtures import code_of, is_signed_in
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 PLAIN = ["  console               http://127.0.0.1:8181/ui/"]
 

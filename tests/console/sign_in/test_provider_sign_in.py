@@ -16,7 +16,7 @@ from tests.console.sign_in.code_provider import CodeProvider
 from tests.console.sign_in.conftest import SetVariables, sign_in_at
 from tests.harness.audit_rows import rows
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 CALLBACK = "/ui/callback"
 

@@ -28,7 +28,7 @@ from tests.console.sign_in.session_fixtures import code_of, is_signed_in, new_co
 from tests.harness.audit_rows import rows
 from tests.token_fixtures import new_token
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 PASSWORD = "correct horse battery"
 TOKEN_FORM, PASSWORD_FORM, ONCE = "/ui/sign-in/token/", "/ui/sign-in/password/", "/ui/sign-in/once/"

@@ -17,7 +17,7 @@ from tenancy.services.projects import create_project
 from tests.console.visitor import Visitor
 from tests.console.warehouses.conftest import Visit
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 ADD = "/ui/warehouse/add/"
 LOCAL = f"{ADD}?store=local"

@@ -13,7 +13,7 @@ from tests.console.warehouses.conftest import Visit
 from tests.harness.named_callers import CallerClient
 from tests.management.warehouse_request_fixtures import use_settings
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 HOSTILE = "a<b onclick=alert(1)>'\"&amp;"
 

@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tests.console.visitor import Visitor
 from tests.console.warehouses.conftest import Visit
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

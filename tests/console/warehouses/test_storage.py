@@ -45,7 +45,6 @@ def pages(warehouse: Warehouse) -> tuple[str, str, str]:
 
 
 @pytest.mark.django_db
-@pytest.mark.both_databases
 def test_a_local_warehouse(admin: Visitor, warehouse: Warehouse) -> None:
     target = pages(warehouse)[0]
     page = admin.get(target)
@@ -66,7 +65,6 @@ def test_a_local_warehouse(admin: Visitor, warehouse: Warehouse) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.both_databases
 def test_users_without_the_permission(visit: Visit, warehouse: Warehouse) -> None:
     reader, stranger = visit("reader", "select", on="warehouse"), visit("stranger")
     fields = {"version": str(warehouse.version), "action": "save"}
@@ -178,7 +176,6 @@ STORED: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
 
 
 @pytest.mark.django_db
-@pytest.mark.both_databases
 @pytest.mark.parametrize(("profile", "credential"), STORED.values(), ids=STORED)
 def test_saving_an_untouched_form_changes_nothing(
     visit: Visit, monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credential: dict[str, Any] | None
@@ -201,7 +198,6 @@ def test_saving_an_untouched_form_changes_nothing(
 
 
 @pytest.mark.django_db
-@pytest.mark.both_databases
 def test_a_key_file(admin: Visitor) -> None:
     target = "/ui/warehouse/add/?store=gcs"
     page = admin.submit(admin.get(target), target, "validate", **{"storage-credential.key": "{hush"})
@@ -216,7 +212,6 @@ def test_a_key_file(admin: Visitor) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.both_databases
 def test_a_kept_secret_is_not_sent_to_another_authority(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client secret itself is sent there, so a user who can change the profile would learn it."""
     keep_secrets(monkeypatch)
