@@ -152,6 +152,8 @@ class Worker:
 
     def start(self, pool: ThreadPoolExecutor) -> bool:
         """Start due tasks on the free threads; return whether there were any."""
+        if self._should_stop():  # a task that a thread has just released is for another worker
+            return False
         leases = self._claim(self._free_threads())
         for lease in leases:
             with self._lock:

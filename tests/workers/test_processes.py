@@ -47,7 +47,8 @@ def _caught_in_the_midst(home: Home, name: str) -> Iterator[tuple[Path, subproce
                 yield folder, worker
                 return
         home.let_leases_end()
-        home.server.manage("worker", "--once")
+        with home.worker():
+            until(lambda: not home.tasks())
     raise AssertionError("the worker is too fast")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,14 @@ def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: p
     assert Task.objects.live().get().status == "scheduled"
     assert Worker(poll_interval=60).work() is True
     assert not purged.exists()
+
+
+def test_a_worker_that_stops_claims_nothing_more(worker: Worker, purged: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        worker.stop()  # after the loop has looked whether it is to stop
+        worker.start_due_tasks(pool)
+    assert [(task.status, task.attempt) for task in Task.objects.live()] == [("scheduled", 0)]
+    assert purged.exists()
 
 
 def test_a_worker_without_its_parent_stops(purged: Path) -> None:
