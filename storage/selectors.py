@@ -11,7 +11,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import are_allowed, require_permission
+from tenancy.authz.permissions import are_allowed, check_permissions, require_permission
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 
@@ -63,3 +63,30 @@ def list_warehouses_for(
             return build_page(seen, page)
         after = found[-1].pk
         batch_size = max(BATCH_SIZE, page.sql_limit)
+
+
+def list_warehouses_of_projects_for(
+    *, actor: Actor, projects: Sequence[Project], limit: int
+) -> tuple[list[Warehouse], bool]:
+    """Return the first `limit` warehouses of `projects` that `actor` may see, and whether there are more.
+
+    Active or not, in order of the projects, then of creation; none of projects whose warehouses the actor is not
+    allowed to list.
+    The number of statements and permission checks does not depend on the number of projects.
+    """
+    refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
+    listed = check_permissions(actor, [(Can.LIST_WAREHOUSES, ref) for ref in refs]) if refs else []
+    order = {each.pk: at for at, (each, is_listed) in enumerate(zip(projects, listed, strict=True)) if is_listed}
+    warehouses = Warehouse.objects.filter(project_id__in=order).order_by("id")
+    seen: list[Warehouse] = []
+    after, batch_size = None, max(BATCH_SIZE, limit + 1)
+    while order:
+        found = list((warehouses if after is None else warehouses.filter(pk__gt=after))[:batch_size])
+        refs = [ObjectRef(Securable.Type.WAREHOUSE, each.pk) for each in found]
+        shown = are_allowed(actor, Can.INCLUDE_IN_LIST, refs)
+        seen += [each for each, is_shown in zip(found, shown, strict=True) if is_shown]
+        if len(found) < batch_size or len(seen) > limit:
+            break
+        after = found[-1].pk
+    by_project = sorted(seen[:limit], key=lambda each: order[each.project_id])
+    return by_project, len(seen) > limit

@@ -13,6 +13,7 @@ from django.conf import settings
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.objects import ObjectKey, client_uuids, resolve_object_key
 from catalog.selectors.namespaces import list_namespaces_for
 from catalog.selectors.tables.generic_tables import list_generic_tables_for
 from catalog.selectors.tables.load import list_tabulars_for
@@ -96,6 +97,21 @@ def locate_tabular_for(*, actor: Actor, warehouse_id: UUID, kind: Tabular.Kind, 
     require_permission(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular.pk, missing=missing)
     namespace = tabular.namespace
     return LocatedTabular(tabular, Identifier(namespace.levels, tabular.name), _path_to(namespace, has_itself=True))
+
+
+def find_object_for(*, actor: Actor, warehouse_id: UUID, kind: str, levels: Levels, name: str) -> UUID:
+    """Return the id that clients see of a namespace (`levels`), or of the live tabular `name` in it.
+
+    Two statements. Raises the `NoSuch...` of the kind (404), `Forbidden`.
+    """
+    key = ObjectKey(Securable.Type(kind), warehouse_id, levels=levels, name=name)
+    missing = key.missing()
+    ref = resolve_object_key(key)
+    if ref is None:
+        raise missing
+    require_permission(actor, Can.GET_METADATA, *ref, missing=missing)
+    own_id = UUID(str(ref.id))
+    return own_id if kind == NAMESPACE else client_uuids([own_id])[own_id]
 
 
 def _path_to(namespace: Namespace, *, has_itself: bool) -> tuple[PathStep, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -34,6 +34,8 @@ class Entry:
     view: str
     url: str = ""
     is_current: bool = False
+    key: str = ""
+    """The letter that opens it after `g`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,9 @@ GROUPS: Final = (
     Group(
         "",
         (
-            Entry("overview", _("Overview"), "overview", "admin:index"),
-            Entry("catalog", _("Catalog"), "catalog", "admin:catalog"),
-            Entry("deleted", _("Deleted objects"), "deleted", "admin:deleted"),
+            Entry("overview", _("Overview"), "overview", "admin:index", key="o"),
+            Entry("catalog", _("Catalog"), "catalog", "admin:catalog", key="c"),
+            Entry("deleted", _("Deleted objects"), "deleted", "admin:deleted", key="d"),
         ),
     ),
     Group(
@@ -66,7 +68,7 @@ GROUPS: Final = (
             Entry("users", _("Users"), "user", "admin:users"),
             Entry("service-accounts", _("Service accounts"), "service", "admin:service-accounts"),
             Entry("tags", _("Tags"), "tag", "admin:tags"),
-            Entry("grants", _("Grants"), "key", "admin:grants"),
+            Entry("grants", _("Grants"), "key", "admin:grants", key="a"),
             Entry("access-review", _("Access review"), "review", "admin:access-review"),
         ),
     ),
@@ -74,7 +76,7 @@ GROUPS: Final = (
         _("Operations"),
         (
             Entry("warehouses", _("Warehouses"), "warehouse", "admin:warehouses"),
-            Entry("tasks", _("Tasks"), "tasks", "admin:tasks"),
+            Entry("tasks", _("Tasks"), "tasks", "admin:tasks", key="t"),
             Entry("audit", _("Audit"), "audit", "admin:audit"),
         ),
     ),
@@ -104,8 +106,10 @@ def navigation(actor: Actor, section: str) -> list[Group]:
 
 def shell_context(request: HttpRequest, *, section: str = "") -> dict[str, Any]:
     """Return what the templates of the shell show. Only a template with the sidebar runs statements for it."""
+    shown = cache(partial(navigation, request.actor, section))  # type: ignore[attr-defined]  # of the middleware
     return {
-        "navigation": partial(navigation, request.actor, section),  # type: ignore[attr-defined]  # of the middleware
+        "navigation": shown,
+        "shortcuts": partial(list_shortcuts, shown) if has_shortcuts(request) else None,
         "is_authentication_off": not authenticators(),
         "version": VERSION,
         "environment_name": settings.ICEKEEPER.console.environment,
@@ -113,9 +117,30 @@ def shell_context(request: HttpRequest, *, section: str = "") -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A letter that opens a page of the sidebar after `g`."""
+
+    key: str
+    title: Text
+    url: str
+
+
+def list_shortcuts(groups: Callable[[], list[Group]]) -> list[Shortcut]:
+    return [Shortcut(entry.key, entry.title, entry.url) for group in groups() for entry in group.entries if entry.key]
+
+
+def has_shortcuts(request: HttpRequest) -> bool:
+    """Return whether single keys are shortcuts in this browser; the profile switches them off."""
+    return request.COOKIES.get(SHORTCUTS_COOKIE) != "off"
+
+
 def _initial(request: HttpRequest) -> str:
     return str(request.user)[:1].upper()
 
+
+SHORTCUTS_COOKIE: Final = "icekeeper_shortcuts"
+"""`off` without shortcuts of single keys. A cookie, as it belongs to one browser and is no secret."""
 
 VIEW_OF_KIND: Final = {
     "table": "admin:table",

@@ -26,6 +26,7 @@ from management.admin.accounts.user_ids import UserIdConverter
 from management.admin.accounts.users import UserDeletePage, UserPage, UsersPage
 from management.admin.catalog.browse import CatalogPage, TreeFragment
 from management.admin.catalog.deleted import DeletedPage
+from management.admin.catalog.lakekeeper_links import LakekeeperLink
 from management.admin.catalog.namespaces import NamespacePage
 from management.admin.catalog.protection import ProtectionAction
 from management.admin.catalog.restore import RestorePage
@@ -97,6 +98,7 @@ urlpatterns = [
     page(f"{WAREHOUSE}/view/<uuid:object_id>/<slug:tab>/", ViewPage, "view-tab"),
     page(f"{WAREHOUSE}/generic-table/<uuid:object_id>/", GenericTablePage, "generic-table"),
     page(f"{WAREHOUSE}/generic-table/<uuid:object_id>/<slug:tab>/", GenericTablePage, "generic-table-tab"),
+    page(f"{WAREHOUSE}/namespace/<path:names>", LakekeeperLink, "lakekeeper-link"),
     page("role/", RolesPage, "roles"),
     page("role/<uuid:role_id>/", RolePage, "role"),
     page("role/<uuid:role_id>/delete/", RoleDeletePage, "role-delete"),

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from icekeeper.kernel.errors.types import Forbidden
-from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.selectors import get_warehouse_for, list_warehouses_for
+from storage.selectors import get_warehouse_for, list_warehouses_of_projects_for
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project
 from tenancy.selectors.projects import list_projects_for
 
 MAX_CHOICES: Final = 1_000
-"""Of a project."""
 MAX_ID_LENGTH: Final = 100
 
 
-def list_warehouses_of_project(actor: Actor, project: Project) -> tuple[list[Warehouse], bool]:
-    """Return the first visible warehouses of a project, and whether there are more; none if the actor may list none."""
-    page = ListingPage("console warehouses", None, MAX_CHOICES)
-    try:
-        found, token = list_warehouses_for(actor=actor, project=project, statuses=Warehouse.Status.values, page=page)
-    except Forbidden:
-        return [], False
-    return found, token is not None
+@dataclass(frozen=True, slots=True)
+class WarehousesByProject:
+    """Projects with their warehouses, in order of creation; `has_more` if some warehouses are left out."""
+
+    projects: Sequence[tuple[Project, list[Warehouse]]]
+    has_more: bool
+
+    @property
+    def warehouses(self) -> list[Warehouse]:
+        return [each for _, warehouses in self.projects for each in warehouses]
+
+
+def list_warehouses_by_project(actor: Actor, projects: Sequence[Project] | None = None) -> WarehousesByProject:
+    """Return the warehouses that the actor sees in `projects`, by default in all that they see.
+
+    The number of statements does not depend on the number of projects.
+    """
+    if projects is None:
+        projects = list_projects_for(actor=actor)
+    found, has_more = list_warehouses_of_projects_for(actor=actor, projects=projects, limit=MAX_CHOICES)
+    by_project: dict[str, list[Warehouse]] = {each.pk: [] for each in projects}
+    for each in found:
+        by_project[each.project_id].append(each)
+    return WarehousesByProject([(each, by_project[each.pk]) for each in projects], has_more)
 
 
 def list_warehouses_of_all_projects(actor: Actor) -> list[Warehouse]:
-    """One listing for each project that the actor sees."""
-    return [
-        warehouse
-        for project in list_projects_for(actor=actor)
-        for warehouse in list_warehouses_of_project(actor, project)[0]
-    ]
+    return list_warehouses_by_project(actor).warehouses
 
 
 def choose_warehouse(actor: Actor, warehouses: Collection[Warehouse], wanted: str | None) -> Warehouse | None:

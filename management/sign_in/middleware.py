@@ -53,10 +53,8 @@ def follow_public_address(get_response: Handler) -> Handler:
         request.path = public.path + request.path_info
         set_script_prefix(f"{public.path}/")
         response = get_response(request)
-        for name in (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME):
-            cookie = response.cookies.get(name)
-            if cookie is not None:
-                cookie["path"], cookie["secure"] = public.path + CONSOLE_PATH, public.scheme == "https"
+        for cookie in response.cookies.values():
+            cookie["path"], cookie["secure"] = public.path + CONSOLE_PATH, public.scheme == "https"
         return response
 
     return middleware

@@ -34,7 +34,7 @@ from management.admin.access.objects import KIND_LABELS, access_url, icon_of, la
 from management.admin.access.principals import ICONS, Picked, principal_value, read_picked
 from management.admin.navigation import Text
 from management.admin.pages import Page
-from management.admin.warehouse_choice import list_warehouses_of_project
+from management.admin.warehouse_choice import list_warehouses_by_project
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.access_review import Rights, Source
 from tenancy.models import Project, Securable
@@ -226,7 +226,7 @@ class AccessReviewPage(PrincipalPage):
         return csv_response("access-review", PRINCIPAL_HEADER, principal_review_rows(read_all(sources)))
 
     def _review(self, project: Project, grantee: Grantee) -> dict[str, Any]:
-        warehouses = list_warehouses_of_project(self.actor, project)[0]
+        warehouses = list_warehouses_by_project(self.actor, [project]).warehouses
         wanted = self.request.GET.get("warehouse")
         shown: dict[str, Any] = {
             "warehouses": [(str(each.pk), each.name) for each in warehouses],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.http import HttpResponse
 from django.urls import reverse
@@ -14,11 +14,15 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
 from management.admin.accounts.token_lists import TokenForms
 from management.admin.form_pages import Action
+from management.admin.navigation import SHORTCUTS_COOKIE, has_shortcuts
 from management.models import ConsoleSession
+from management.sign_in.paths import CONSOLE_PATH
 from management.sign_in.sessions import SessionSummary, end_all_sessions, end_session, list_sessions_for
 from tenancy.selectors.projects import list_projects_for
 from tenancy.selectors.role_trees import list_role_paths_for
 from tenancy.selectors.users import get_own_user
+
+_YEAR_SECONDS: Final = 365 * 24 * 3600
 
 METHODS = {
     ConsoleSession.Method.PROVIDER: gettext_lazy("identity provider"),
@@ -43,6 +47,7 @@ class ProfilePage(TokenForms):
         **TokenForms.actions,
         "end-session": Action("end_session"),
         "end-other-sessions": Action("end_other_sessions"),
+        "switch-shortcuts": Action("switch_shortcuts"),
     }
 
     def context(self) -> dict[str, Any]:
@@ -58,6 +63,7 @@ class ProfilePage(TokenForms):
             "session_scopes": sorted(identity.scopes) if identity is not None and identity.scopes is not None else None,
             "sessions": session_rows(sessions),
             "has_other_sessions": any(not each.is_current for each in sessions),
+            "has_shortcuts": has_shortcuts(self.request),
             **self.token_context(can_create=True, can_rotate=True, can_revoke=True),
         }
 
@@ -80,3 +86,17 @@ class ProfilePage(TokenForms):
         count = end_all_sessions(actor=self.actor, keep=self._current_session)
         text = ngettext("%(count)s other session has ended.", "%(count)s other sessions have ended.", count)
         return self.done(self.page_url(), text % {"count": count})
+
+    def switch_shortcuts(self) -> HttpResponse:
+        """Switch shortcuts of single keys on or off, in this browser."""
+        is_on = self.text("shortcuts") == "on"
+        text = _("Shortcuts of a single key are on.") if is_on else _("Shortcuts of a single key are off.")
+        response = self.done(self.page_url(), text)
+        if is_on:
+            response.delete_cookie(SHORTCUTS_COOKIE, path=CONSOLE_PATH)
+        else:
+            response.set_cookie(
+                SHORTCUTS_COOKIE, "off", max_age=_YEAR_SECONDS, path=CONSOLE_PATH, secure=True, httponly=True,
+                samesite="Lax",
+            )  # fmt: skip
+        return response

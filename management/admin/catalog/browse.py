@@ -27,7 +27,7 @@ from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
-from management.admin.warehouse_choice import list_warehouses_of_project
+from management.admin.warehouse_choice import list_warehouses_by_project
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for, list_warehouses_for
@@ -252,10 +252,10 @@ class CatalogPage(Page):
     title = _("Catalog")
 
     def context(self) -> dict[str, Any]:
+        found = list_warehouses_by_project(self.actor)
         return {
             "tree_url": reverse("admin:tree"),
-            "projects": [
-                (each, *list_warehouses_of_project(self.actor, each)) for each in list_projects_for(actor=self.actor)
-            ],
+            "projects": found.projects,
+            "has_more": found.has_more,
             "user_id": self.actor.user_id,
         }

@@ -14,10 +14,9 @@ from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page as ListingPage
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
-from management.admin.warehouse_choice import list_warehouses_of_project
+from management.admin.warehouse_choice import list_warehouses_by_project
 from storage.models import Warehouse
 from tenancy.models import Project
-from tenancy.selectors.projects import list_projects_for
 
 MAX_HITS: Final = 10
 """Of a warehouse."""
@@ -62,7 +61,7 @@ class SearchPage(Page):
         hits: list[Hit] = []
         searched, is_complete = 0, True
         folded = text.casefold()
-        for project in list_projects_for(actor=self.actor):
+        for project, warehouses in list_warehouses_by_project(self.actor).projects:
             if folded in project.name.casefold() or text == project.pk:
                 hits.append(
                     Hit(
@@ -73,7 +72,7 @@ class SearchPage(Page):
                         _distance(folded, project.name),
                     )
                 )
-            for warehouse in list_warehouses_of_project(self.actor, project)[0]:
+            for warehouse in warehouses:
                 if folded in warehouse.name.casefold() or text == str(warehouse.pk):
                     url = object_url("warehouse", warehouse.pk, None)
                     hits.append(Hit("warehouse", warehouse.name, project.name, url, _distance(folded, warehouse.name)))

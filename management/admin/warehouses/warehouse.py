@@ -16,14 +16,13 @@ from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
-from management.admin.warehouse_choice import list_warehouses_of_project
+from management.admin.warehouse_choice import list_warehouses_by_project
 from management.admin.warehouses.actions import allowed_changes
 from management.admin.warehouses.add import list_projects_to_create_in
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for
 from tenancy.actor import is_instance_admin
 from tenancy.authz.actions import Can
-from tenancy.selectors.projects import list_projects_for
 
 TABS: Final = (
     Tab("contents", _("Contents")),
@@ -41,9 +40,13 @@ class WarehousesPage(Page):
     title = _("Warehouses")
 
     def context(self) -> dict[str, Any]:
-        projects = list_projects_for(actor=self.actor)
-        rows = [(each, *list_warehouses_of_project(self.actor, each)) for each in projects]
-        return {"projects": rows, "user_id": self.actor.user_id, "creates_in": list_projects_to_create_in(self.actor)}
+        found = list_warehouses_by_project(self.actor)
+        return {
+            "projects": found.projects,
+            "has_more": found.has_more,
+            "user_id": self.actor.user_id,
+            "creates_in": list_projects_to_create_in(self.actor),
+        }
 
 
 class WarehousePage(Page):

@@ -5,14 +5,16 @@
 
   const $ = (selector, root) => (root || document).querySelector(selector);
   const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
+  // Texts come from the page, which translates them: `templates/console/parts/script_texts.html`.
+  const text = (name) => ($("#ik-texts") || { dataset: {} }).dataset[name] || "";
 
   // --- Messages for everybody, screen readers included ---------------------------------------------------------
 
   let toastTimer = 0;
-  function showToast(text) {
+  function showToast(message) {
     const toast = $(".ik-toast");
     if (!toast) return;
-    toast.textContent = text;
+    toast.textContent = message;
     clearTimeout(toastTimer);
     toastTimer = setTimeout(() => (toast.textContent = ""), 4000);
   }
@@ -77,11 +79,11 @@
 
   // --- Copy ----------------------------------------------------------------------------------------------------
 
-  async function copyText(text) {
-    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+  async function copyText(copied) {
+    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(copied);
     // Without HTTPS browsers have no clipboard API.
     const area = document.createElement("textarea");
-    area.value = text;
+    area.value = copied;
     area.className = "ik-hidden";
     document.body.append(area);
     area.select();
@@ -96,9 +98,9 @@
     const source = button.dataset.copyFrom && document.getElementById(button.dataset.copyFrom);
     try {
       await copyText(source ? source.textContent : button.dataset.copy);
-      showToast("Copied");
+      showToast(text("copied"));
     } catch (error) {
-      showToast("Your browser does not allow copying: select the text instead");
+      showToast(text("notCopied"));
     }
     button.focus();
   });
@@ -161,20 +163,20 @@
       input.focus();
     }
     async function search() {
-      const text = input.value.trim();
+      const wanted = input.value.trim();
       const number = ++last;
-      if (!text) {
+      if (!wanted) {
         results.replaceChildren();
         return;
       }
       try {
-        const url = `${form.action}?${new URLSearchParams({ q: text, part: "results" })}`;
+        const url = `${form.action}?${new URLSearchParams({ q: wanted, part: "results" })}`;
         const response = await fetch(url, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
         if (number !== last) return;
         if (response.redirected) return window.location.reload();
         setHtml(results, await response.text());
       } catch (error) {
-        if (number === last) results.textContent = "The server did not respond. Try again.";
+        if (number === last) results.textContent = text("noResponse");
       }
     }
     function move(step) {
@@ -206,11 +208,7 @@
     });
     $$("[data-open-search]").forEach((button) => button.addEventListener("click", open));
     document.addEventListener("keydown", (event) => {
-      const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
-        event.preventDefault();
-        open();
-      } else if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
         event.preventDefault();
         open();
       }
@@ -242,7 +240,7 @@
     if (!isOpen || !group.dataset.src) return;
     const source = group.dataset.src;
     delete group.dataset.src;
-    const slow = setTimeout(() => (group.textContent = "Loading …"), 300);
+    const slow = setTimeout(() => (group.textContent = text("loading")), 300);
     try {
       const html = await fetchPart(source);
       clearTimeout(slow);
@@ -252,7 +250,7 @@
       group.dataset.src = source;
       item.setAttribute("aria-expanded", "false");
       group.hidden = true;
-      showToast("This level could not be loaded. Try again.");
+      showToast(text("levelFailed"));
     }
   }
 
@@ -302,7 +300,7 @@
         place.replaceWith(...part.children);
       } catch (error) {
         more.disabled = false;
-        showToast("More could not be loaded. Try again.");
+        showToast(text("moreFailed"));
       }
     }
   }

@@ -5,6 +5,8 @@
 
   const $ = (selector, root) => (root || document).querySelector(selector);
   const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
+  // Texts come from the page, which translates them: `templates/console/parts/script_texts.html`.
+  const text = (name) => ($("#ik-texts") || { dataset: {} }).dataset[name] || "";
   let isRunning = false;
 
   async function post(form, button) {
@@ -34,9 +36,9 @@
     const before = $$(".ik-checks-row", list);
     before.forEach((row) => (row.className = "ik-checks-row ik-checks-row--running"));
     $$(".ik-checks-time", list).forEach((each) => (each.textContent = "…"));
-    status.textContent = "Validating …";
+    status.textContent = text("validating");
     const timer = setInterval(() => {
-      status.textContent = `Validating … ${Math.round((Date.now() - began) / 1000)} s`;
+      status.textContent = `${text("validating")} ${Math.round((Date.now() - began) / 1000)} s`;
     }, 1000);
     return () => clearInterval(timer);
   }
@@ -89,7 +91,7 @@
       if (first) first.focus({ preventScroll: false });
     } catch (error) {
       const status = $("[data-checks] [role=status]", form);
-      if (status) status.textContent = "The server did not respond. Try again.";
+      if (status) status.textContent = text("noResponse");
     } finally {
       stop();
       isRunning = false;

@@ -64,6 +64,33 @@ def test_search_by_keyboard(visit: Visit) -> None:
     expect(page.get_by_role("heading", name="lines", level=1)).to_be_visible()
 
 
+def test_shortcuts_of_single_keys(visit: Visit) -> None:
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open("/ui/")
+    page = visitor.page
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog.get_by_role("link", name="Tasks")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page.get_by_role("heading", name="Catalog", level=1)).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_role("dialog", name="Search")).to_be_visible()
+    page.keyboard.type("?g")
+    expect(page.get_by_role("searchbox").first).to_have_value("?g")
+    page.keyboard.press("Escape")
+    visitor.open("/ui/profile/")
+    page.get_by_role("button", name="Switch off").click()
+    page.get_by_text("Shortcuts of a single key are off in this browser").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+    expect(page.get_by_role("heading", name="Profile", exact=False)).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Search")).to_be_visible()
+
+
 def test_search_finds_only_what_the_user_may_see(visit: Visit) -> None:
     visitor = visit(User.WITHOUT_GRANTS)
     visitor.open("/ui/search/?q=lines")
