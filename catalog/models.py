@@ -88,7 +88,8 @@ class Tabular(models.Model):
     `uuid` is the one that clients see. A registered table brings its own, so it is unique in its warehouse only; `id`
     is ours. `metadata_location` is the pointer that a commit moves, empty for a generic table. `location` is normalized
     (`storage.profiles.location`). A row with `deleted_at` was dropped in a soft-delete warehouse: its name is free, its
-    location and UUID are not, and until it expires it can be restored.
+    location and UUID are not, and until it expires it can be restored. Time, user and engine of the last commit are
+    here because each commit writes this row; null for generic tables, and where no commit was recorded yet.
     """
 
     class Kind(models.TextChoices):
@@ -107,6 +108,13 @@ class Tabular(models.Model):
     metadata_location = models.TextField(help_text="Current metadata file; empty for a generic table.")
     protected = models.BooleanField(default=False, help_text="The object can be dropped only with `force`.")
     deleted_at = models.DateTimeField(null=True, help_text="Time of the drop; until it expires, it can be undone.")
+    committed_at = models.DateTimeField(null=True, help_text="Time of the last commit.")
+    committed_by = models.CharField(  # noqa: DJ001 - null: not recorded
+        max_length=255, null=True, help_text="User of the last commit."
+    )
+    engine = models.CharField(  # noqa: DJ001 - null: not recorded
+        max_length=80, null=True, help_text="Engine of the last commit, as it names itself."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -170,35 +178,48 @@ class GenericTable(models.Model):
 
 
 class TabularMetadata(models.Model):
-    """The exact bytes of the current metadata file, so that a load needs no object store, and what it says in numbers.
+    """The exact bytes of the current metadata file, so that a load needs no object store.
 
     A row of its own: the row of the table stays small, and a load that finds the bytes in memory reads only that one.
-    `document` is null when the bytes exceed the inline limit: then they are in the object store only. The numbers are
-    those of `catalog.iceberg.totals`, as the writer of the current snapshot counted; null where it did not, and until
-    the next commit of a table that was last changed by a version without these columns.
+    `document` is null when the bytes exceed the inline limit: then they are in the object store only.
     """
 
     tabular = models.OneToOneField(
         "catalog.Tabular", on_delete=models.CASCADE, primary_key=True, related_name="current_metadata"
     )
     document = models.BinaryField(null=True, help_text="Metadata file; null if it exceeds the inline limit.")
-    total_records = models.BigIntegerField(null=True, help_text="Rows of the current snapshot.")
-    total_files_size = models.BigIntegerField(null=True, help_text="Bytes of its data and delete files.")
-    total_data_files = models.BigIntegerField(null=True)
-    total_delete_files = models.BigIntegerField(null=True)
-    total_position_deletes = models.BigIntegerField(null=True)
-    total_equality_deletes = models.BigIntegerField(null=True)
-    manifests = models.BigIntegerField(null=True)
-    snapshot_count = models.IntegerField(null=True)
-    ref_count = models.IntegerField("number of branches and tags", null=True)
-    committed_at = models.DateTimeField(null=True, help_text="Time of the last commit.")
-    committed_by = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null: not recorded
-    engine = models.CharField(  # noqa: DJ001 - null: not recorded
-        max_length=80, null=True, help_text="Engine of the last commit, as it names itself."
-    )
 
     class Meta:
         verbose_name = verbose_name_plural = "table metadata"
+
+    def __str__(self) -> str:
+        return str(self.tabular_id)
+
+
+class TableTotals(models.Model):
+    """What the current metadata of a table says in numbers (`catalog.iceberg.totals`): one small row a table.
+
+    A commit writes it only if it changes one of them. Tables that were last changed by a version without this row have
+    none until their next such commit, or until the queue `statistics` adds it. A number is null where the writer of the
+    current snapshot did not count.
+    """
+
+    tabular = models.OneToOneField("catalog.Tabular", on_delete=models.CASCADE, primary_key=True, related_name="totals")
+    records = models.BigIntegerField(null=True, help_text="Rows of the current snapshot.")
+    files_size = models.BigIntegerField(null=True, help_text="Bytes of its data and delete files.")
+    data_files = models.BigIntegerField(null=True)
+    delete_files = models.BigIntegerField(null=True)
+    position_deletes = models.BigIntegerField(null=True)
+    equality_deletes = models.BigIntegerField(null=True)
+    manifests = models.BigIntegerField(null=True)
+    snapshot_count = models.IntegerField(null=True)
+    ref_count = models.IntegerField("number of branches and tags", null=True)
+    target_file_size = models.BigIntegerField(
+        null=True, help_text="Bytes of a data file that writers aim at; null: their default."
+    )
+
+    class Meta:
+        verbose_name = verbose_name_plural = "table totals"
 
     def __str__(self) -> str:
         return str(self.tabular_id)

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels
-from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.models import Namespace, Snapshot, Tabular
 from catalog.objects import ObjectKey, client_uuids, resolve_object_key
 from catalog.selectors.namespaces import list_namespaces_for
 from catalog.selectors.tables.generic_tables import list_generic_tables_for
@@ -193,7 +193,7 @@ def _listings(actor: Actor, warehouse_id: UUID, levels: Levels | None) -> list[C
 
 @dataclass(frozen=True, slots=True)
 class TabularFacts:
-    """What the last commit of a table left; None where it is not known."""
+    """The totals of a table and who committed to it last; None where it is not known."""
 
     records: int | None
     files_size: int | None
@@ -208,12 +208,10 @@ def find_facts(*, warehouse_id: UUID, uuids: Collection[UUID]) -> dict[UUID, Tab
 
     For tabulars that the caller has listed or located, and so may see.
     """
-    rows = TabularMetadata.objects.using(settings.READ_DATABASE).filter(
-        tabular__warehouse_id=warehouse_id, tabular__uuid__in=uuids
-    )
+    rows = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id)
+    rows = rows.of_kind(Tabular.Kind.TABLE, Tabular.Kind.VIEW).filter(uuid__in=uuids)
     columns = (
-        "tabular__uuid", "total_records", "total_files_size", "total_data_files", "committed_at", "committed_by",
-        "engine",
+        "uuid", "totals__records", "totals__files_size", "totals__data_files", "committed_at", "committed_by", "engine",
     )  # fmt: skip
     return {uuid: TabularFacts(*facts) for uuid, *facts in rows.values_list(*columns)} if uuids else {}
 

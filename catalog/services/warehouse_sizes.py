@@ -29,12 +29,12 @@ _RECORD: Final = f"""
 INSERT INTO catalog_warehousesize (warehouse_id, hour, records, files_size, data_files)
 SELECT c.id, %s, c.records, c.files_size, c.data_files
   FROM (SELECT w.id,
-               {_sum("m.total_records")} AS records,
-               {_sum("m.total_files_size")} AS files_size,
-               {_sum("m.total_data_files")} AS data_files
+               {_sum("m.records")} AS records,
+               {_sum("m.files_size")} AS files_size,
+               {_sum("m.data_files")} AS data_files
           FROM storage_warehouse w
           LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.kind = 'table' AND t.deleted_at IS NULL
-          LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
+          LEFT JOIN catalog_tabletotals m ON m.tabular_id = t.id
          WHERE w.project_id = %s
          GROUP BY w.id) c
   LEFT JOIN catalog_warehousesize s
@@ -52,13 +52,13 @@ DELETE FROM catalog_largetable WHERE warehouse_id IN (SELECT id FROM storage_war
 
 _RECORD_LARGEST: Final = """
 INSERT INTO catalog_largetable (warehouse_id, rank, tabular_id, records, files_size, data_files)
-SELECT r.warehouse_id, r.rank, r.id, r.total_records, r.total_files_size, r.total_data_files
-  FROM (SELECT t.warehouse_id, t.id, m.total_records, m.total_files_size, m.total_data_files,
-               row_number() OVER (PARTITION BY t.warehouse_id ORDER BY m.total_files_size DESC, t.id) AS rank
+SELECT r.warehouse_id, r.rank, r.id, r.records, r.files_size, r.data_files
+  FROM (SELECT t.warehouse_id, t.id, m.records, m.files_size, m.data_files,
+               row_number() OVER (PARTITION BY t.warehouse_id ORDER BY m.files_size DESC, t.id) AS rank
           FROM storage_warehouse w
           JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.kind = 'table' AND t.deleted_at IS NULL
-          JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
-         WHERE w.project_id = %s AND m.total_files_size > 0) r
+          JOIN catalog_tabletotals m ON m.tabular_id = t.id
+         WHERE w.project_id = %s AND m.files_size > 0) r
  WHERE r.rank <= %s
 """
 

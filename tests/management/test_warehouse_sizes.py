@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from catalog.models import LargeTable, Snapshot, Tabular, TabularMetadata, WarehouseSize
+from catalog.models import LargeTable, Snapshot, TableTotals, Tabular, WarehouseSize
 from catalog.services.warehouse_sizes import LARGEST, delete_old_warehouse_sizes, record_sizes
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
@@ -41,16 +41,17 @@ def totals(records: object, size: object, files: object) -> dict[str, str]:
 
 def test_a_commit_keeps_its_totals(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> None:
     at = create_table("t")["metadata"]["last-updated-ms"]
-    row = TabularMetadata.objects.get()
-    assert (row.total_records, row.total_files_size, row.snapshot_count, row.ref_count) == (0, 0, 0, 0)
+    row = TableTotals.objects.get()
+    assert (row.records, row.files_size, row.snapshot_count, row.ref_count, row.target_file_size) == (0, 0, 0, 0, None)
     more = {"engine-name": "spark", "engine-version": "4.1", "manifests-created": "1", "manifests-kept": "2"}
     append(catalog, "t", 1, at, **totals(3, 900, 2), **more)
-    row = TabularMetadata.objects.get()
-    assert (row.total_records, row.total_files_size, row.total_data_files) == (3, 900, 2)
-    assert (row.total_delete_files, row.manifests, row.snapshot_count, row.ref_count) == (None, 3, 1, 1)
-    assert (row.engine, row.committed_by) == ("spark 4.1", "anonymous")
-    assert row.committed_at is not None
-    assert now() - row.committed_at < timedelta(minutes=5)
+    row = TableTotals.objects.get()
+    assert (row.records, row.files_size, row.data_files) == (3, 900, 2)
+    assert (row.delete_files, row.manifests, row.snapshot_count, row.ref_count) == (None, 3, 1, 1)
+    table = Tabular.objects.get()
+    assert (table.engine, table.committed_by) == ("spark 4.1", "anonymous")
+    assert table.committed_at is not None
+    assert now() - table.committed_at < timedelta(minutes=5)
     stored = Snapshot.objects.get()
     assert (stored.engine, stored.committed_by) == ("spark 4.1", "anonymous")
 
@@ -71,15 +72,34 @@ def test_the_first_snapshot_of_create_table_as_select_has_its_committer(
     assert Snapshot.objects.get().committed_by == "anonymous"
 
 
-def test_another_commit_keeps_the_totals_of_the_snapshot(
+def test_totals_are_written_only_when_they_change(
     catalog: ApiClient, create_table: Callable[..., dict[str, Any]]
 ) -> None:
     at = create_table("t")["metadata"]["last-updated-ms"]
     append(catalog, "t", 1, at, **totals(3, 900, 2))
-    change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
-    assert catalog.post("/namespaces/ns/tables/t", change, **{"user-agent": "pyiceberg/0.12 x"}).status == 200
-    row = TabularMetadata.objects.get()
-    assert (row.total_records, row.engine) == (3, "pyiceberg/0.12")
+
+    def commit(**update: object) -> None:
+        change = {"requirements": [], "updates": [update]}
+        assert catalog.post("/namespaces/ns/tables/t", change, **{"user-agent": "pyiceberg/0.12 x"}).status == 200
+
+    TableTotals.objects.update(records=77)
+    commit(action="set-properties", updates={"a": "b"})
+    table = Tabular.objects.select_related("totals").get()
+    assert (table.totals.records, table.engine) == (77, "pyiceberg/0.12")
+    commit(action="set-properties", updates={"write.target-file-size-bytes": "1000"})
+    row = TableTotals.objects.get()
+    assert (row.records, row.files_size, row.ref_count, row.target_file_size) == (3, 900, 1, 1000)
+    commit(**{"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": 1})
+    assert TableTotals.objects.get().ref_count == 2
+    commit(action="remove-snapshots", **{"snapshot-ids": [1]})
+    row = TableTotals.objects.get()
+    assert (row.records, row.snapshot_count, row.ref_count) == (0, 0, 0)
+    TableTotals.objects.all().delete()  # as after an upgrade
+    commit(action="set-properties", updates={"a": "c"})
+    assert not TableTotals.objects.exists()
+    append(catalog, "t", 2, at, **totals(2**40, 2**62, 5))
+    row = TableTotals.objects.get()
+    assert (row.records, row.files_size, row.data_files) == (2**40, 2**62, 5)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "NaN", "9" * 30, "\u0663", " 1"])
@@ -88,8 +108,8 @@ def test_numbers_that_are_none_are_unknown(
 ) -> None:
     at = create_table("t")["metadata"]["last-updated-ms"]
     append(catalog, "t", 1, at, **totals(text, text, text))
-    row = TabularMetadata.objects.get()
-    assert (row.total_records, row.total_files_size, row.total_data_files) == (None, None, None)
+    row = TableTotals.objects.get()
+    assert (row.records, row.files_size, row.data_files) == (None, None, None)
 
 
 def test_sizes_are_recorded_where_they_changed(

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 
-from catalog.iceberg.totals import read_engine
+from catalog.iceberg.totals import Totals, read_engine
 from catalog.models import Snapshot, Tabular, TabularMetadata
-from catalog.services.commit.facts import COLUMNS, CommitFacts
+from catalog.services.commit.facts import CommitFacts
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store
-from icekeeper.kernel.db.sql import batches, fetch_one
+from icekeeper.kernel.db.sql import batches, execute, fetch_one
 from icekeeper.kernel.json.strict import write_json
 from tenancy.changes.rows import RecordedChange, change_ctes, change_params, write_changes
 
 
 @dataclass(frozen=True, slots=True)
 class PointerUpdate:
-    """One change of a pointer. `document` is None when it is too large for the database.
+    """One change of a pointer. `document` is None when it is too large for the database, `totals` if they stay.
 
     `namespace_id` is the tabular's namespace: its permissions were checked, so the tabular must still be in it.
     """
@@ -35,19 +34,39 @@ class PointerUpdate:
     added_snapshots: Sequence[dict[str, Any]]
     removed_snapshot_ids: Sequence[int]
     facts: CommitFacts
-    at: datetime
+    totals: Totals | None
 
 
 # On PostgreSQL one statement, whose parts all depend on the compare-and-set of the pointer: one round trip, and no lock
 # held between statements.
-_POINTER = f"""
+_POINTER = """
 WITH moved AS (
-  UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
+  UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s, committed_at = %s,
+         committed_by = %s, engine = %s
    WHERE id = %s AND namespace_id = %s AND metadata_location = %s AND deleted_at IS NULL
   RETURNING id
 ), stored AS (
-  UPDATE catalog_tabularmetadata SET document = %s, {", ".join(f"{name} = %s" for name in COLUMNS)}
-   WHERE tabular_id IN (SELECT id FROM moved)
+  UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
+)"""
+
+# In the order of `Totals`.
+_TOTALS_COLUMNS = (
+    "records", "files_size", "data_files", "delete_files", "position_deletes", "equality_deletes", "manifests",
+    "snapshot_count", "ref_count", "target_file_size",
+)  # fmt: skip
+
+_REPLACE_TOTALS = "ON CONFLICT (tabular_id) DO UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in _TOTALS_COLUMNS
+)
+
+_NUMBERS = ", ".join(f"n[{number}]" for number in range(1, len(_TOTALS_COLUMNS) + 1))
+
+# The numbers are one parameter: psycopg chooses the type of a number by its size, and each combination of types would
+# be another prepared statement.
+_TOTALS = f""", counted AS (
+  INSERT INTO catalog_tabletotals (tabular_id, {", ".join(_TOTALS_COLUMNS)})
+  SELECT moved.id, {_NUMBERS} FROM moved, (SELECT %s::bigint[] AS n) AS totals
+  {_REPLACE_TOTALS}
 )"""  # noqa: S608 - constants
 
 _SNAPSHOTS = """, removed AS (
@@ -78,11 +97,13 @@ _CHANGE = {
 } | {None: ""}  # fmt: skip
 
 _STATEMENTS: Final = {
-    (with_snapshots, with_record, is_audited): _POINTER
+    (with_totals, with_snapshots, with_record, is_audited): _POINTER
+    + (_TOTALS if with_totals else "")
     + (_SNAPSHOTS if with_snapshots else "")
     + (_IDEMPOTENCY_RECORD if with_record else "")
     + change
     + _COUNT
+    for with_totals in (False, True)
     for with_snapshots in (False, True)
     for with_record in (False, True)
     for is_audited, change in _CHANGE.items()
@@ -126,6 +147,36 @@ def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def insert_version(tabular_id: UUID, document: bytes | None, totals: Totals | None) -> None:
+    """Insert the document and the totals of a new table, or the document of a new view, in the caller's transaction."""
+    if totals is None:
+        execute(_INSERT_DOCUMENT, [tabular_id, document])
+    elif connection.vendor == "postgresql":
+        execute(_INSERT_BOTH, [tabular_id, document, tabular_id, _as_array(totals)])
+    else:
+        execute(_INSERT_DOCUMENT, [tabular_id, document])
+        execute(_STORE_TOTALS_ON_SQLITE, [tabular_id, *totals])
+
+
+_INSERT_DOCUMENT = "INSERT INTO catalog_tabularmetadata (tabular_id, document) VALUES (%s, %s)"
+
+_INSERT_BOTH = f"""
+WITH stored AS ({_INSERT_DOCUMENT})
+INSERT INTO catalog_tabletotals (tabular_id, {", ".join(_TOTALS_COLUMNS)})
+SELECT %s, {_NUMBERS} FROM (SELECT %s::bigint[] AS n) AS totals
+"""  # noqa: S608 - constants
+
+_STORE_TOTALS_ON_SQLITE = f"""
+INSERT INTO catalog_tabletotals (tabular_id, {", ".join(_TOTALS_COLUMNS)})
+VALUES (%s, {", ".join(["%s"] * len(_TOTALS_COLUMNS))})
+{_REPLACE_TOTALS}
+"""  # noqa: S608 - constants
+
+
+def _as_array(totals: Totals) -> str:
+    return "{" + ",".join(["NULL" if number is None else str(number) for number in totals]) + "}"
+
+
 def _printable(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
 
@@ -133,23 +184,27 @@ def _printable(value: Any) -> Any:
 def _move_in_one_statement(
     move: PointerUpdate, recorded: RecordedChange | None, idempotency_key: IdempotencyKey | None, result: object
 ) -> bool:
-    params: list[Any] = [move.metadata_location, move.location, move.at]
-    params += [move.tabular_id, move.namespace_id, move.seen, move.document, *move.facts.values()]
+    params: list[Any] = [move.metadata_location, move.location, move.facts.at, *move.facts]
+    params += [move.tabular_id, move.namespace_id, move.seen, move.document]
+    if move.totals is not None:
+        params.append(_as_array(move.totals))
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
     if with_snapshots:
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
         # All parts of the statement see the rows as they were before it: a replaced row is updated, not deleted first.
         replaced = {row["snapshot_id"] for row in rows}
         removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
-        params += [removed, move.facts.committed_by, write_json(rows).decode()]
+        params += [removed, move.facts.by, write_json(rows).decode()]
     if idempotency_key is not None:
         response = write_json(response_to_store(idempotency_key, result)).decode()
-        params += [idempotency_key.warehouse_id, idempotency_key.key, idempotency_key.fingerprint, response, move.at]
+        params += [idempotency_key.warehouse_id, idempotency_key.key, idempotency_key.fingerprint]
+        params += [response, move.facts.at]
     is_audited = None
     if recorded is not None:
         is_audited = recorded.is_audited
         params += change_params(recorded)
-    row = fetch_one("default", _STATEMENTS[with_snapshots, idempotency_key is not None, is_audited], params)
+    form = (move.totals is not None, with_snapshots, idempotency_key is not None, is_audited)
+    row = fetch_one("default", _STATEMENTS[form], params)
     return row is not None and row[0] == 1
 
 
@@ -160,17 +215,22 @@ def _move_step_by_step(
         seen = Tabular.objects.filter(
             deleted_at__isnull=True, pk=move.tabular_id, namespace_id=move.namespace_id, metadata_location=move.seen
         )
-        moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
+        at, by, engine = move.facts
+        moved = seen.update(
+            metadata_location=move.metadata_location, location=move.location, updated_at=at, committed_at=at,
+            committed_by=by, engine=engine,
+        )  # fmt: skip
         if not moved:
             return False
-        values = dict(zip(COLUMNS, move.facts.values(), strict=True))
-        TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document, **values)
+        TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
+        if move.totals is not None:
+            execute(_STORE_TOTALS_ON_SQLITE, [move.tabular_id, *move.totals])
         if move.removed_snapshot_ids:
             for batch in batches(move.removed_snapshot_ids, 500):
                 Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=batch).delete()
         Snapshot.objects.bulk_create(
             [
-                Snapshot(tabular_id=move.tabular_id, committed_by=move.facts.committed_by, **snapshot_row(each))
+                Snapshot(tabular_id=move.tabular_id, committed_by=by, **snapshot_row(each))
                 for each in move.added_snapshots
             ],
             batch_size=500,

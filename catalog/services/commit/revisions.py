@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
 from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
+from catalog.iceberg.totals import may_change_totals, read_totals
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
@@ -130,7 +131,7 @@ def revise(
         location, new_claims = _new_locations(actor, target, current, base, metadata)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
     document = serialize_metadata(metadata)
-    at = now()
+    has_new_totals = current.kind == Tabular.Kind.TABLE and may_change_totals(base, metadata)
     move = PointerUpdate(
         tabular_id=current.id,
         namespace_id=current.namespace_id,
@@ -140,8 +141,8 @@ def revise(
         document=inline_or_none(document, current.kind),
         added_snapshots=added_snapshots,
         removed_snapshot_ids=removed_snapshot_ids,
-        facts=commit_facts(actor, metadata, added_snapshots, at),
-        at=at,
+        facts=commit_facts(actor, added_snapshots, now()),
+        totals=read_totals(metadata) if has_new_totals else None,
     )
     base_location = target.warehouse_location
     expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)

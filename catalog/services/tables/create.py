@@ -24,6 +24,7 @@ from catalog.errors import (
 )
 from catalog.iceberg.create import create_table_metadata, equivalent_request, requested_format_version
 from catalog.iceberg.metadata_files import encode, first_metadata_location
+from catalog.iceberg.totals import read_totals
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular
@@ -31,8 +32,8 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
-from catalog.services.commit.facts import COLUMNS, commit_facts
-from catalog.services.commit.pointer import snapshot_row
+from catalog.services.commit.facts import CommitFacts, commit_facts
+from catalog.services.commit.pointer import insert_version, snapshot_row
 from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id
 from catalog.services.locations.claims import (
@@ -403,17 +404,20 @@ def insert_row(
     location: str,
     metadata_location: str,
     request: dict[str, Any] | None,
+    facts: CommitFacts | None = None,
 ) -> None:
     """Insert the row that every kind has, its securable and the grant of its owner, under the locks of `lock_name`.
 
     `location` is in compared form, `request` the body of the request, None for one that registers a metadata file.
+    `facts` are those of the first version, None for a generic table, which has no versions.
     Raises `LocationAlreadyTaken`.
     """
     take_location(actor=tx.actor, warehouse=warehouse, location=location, owner=tabular_id)
     created_at = now()
+    first_commit = [None, None, None] if facts is None else list(facts)
     names = [identifier.name, lookup_key(identifier.name)]
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
-    execute(_INSERT, [*row, False, created_at, created_at])
+    execute(_INSERT, [*row, False, *first_commit, created_at, created_at])
     securable = Securable.Type(kind.value)
     add_securable(securable, tabular_id, parent=ObjectRef(Securable.Type.NAMESPACE, namespace_id))
     granted = grant_creator(tx.actor, OWNERSHIP, ObjectRef(securable, tabular_id))
@@ -428,14 +432,9 @@ def insert_row(
 
 _INSERT = """
 INSERT INTO catalog_tabular (id, warehouse_id, namespace_id, kind, uuid, name, name_key, location, metadata_location,
-                             protected, created_at, updated_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                             protected, committed_at, committed_by, engine, created_at, updated_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
-
-_INSERT_DOCUMENT = f"""
-INSERT INTO catalog_tabularmetadata (tabular_id, document, {", ".join(COLUMNS)})
-VALUES (%s, %s, {", ".join(["%s"] * len(COLUMNS))})
-"""  # noqa: S608 - constants
 
 
 def _client_uuid(new: NewTabular) -> UUID:
@@ -452,6 +451,8 @@ def _insert_rows(
 ) -> None:
     warehouse = lock_name(tx, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
     location, *further = locations
+    snapshots = new.metadata.get("snapshots") or ()
+    facts = commit_facts(new.actor, snapshots, now())
     insert_row(
         tx,
         warehouse,
@@ -463,16 +464,15 @@ def _insert_rows(
         location=location,
         metadata_location=new.metadata_location,
         request=new.request,
+        facts=facts,
     )
     for each in further:
         require_unclaimed(warehouse=warehouse, location=each, owner=tabular_id)
     claim(warehouse=warehouse, owner=tabular_id, locations=further)
     document = inline_or_none(new.document, new.kind) if new.is_verbatim else new.document
-    snapshots = new.metadata.get("snapshots") or ()
-    facts = commit_facts(new.actor, new.metadata, snapshots, now())
-    execute(_INSERT_DOCUMENT, [tabular_id, document, *facts.values()])
+    insert_version(tabular_id, document, read_totals(new.metadata) if new.kind == Tabular.Kind.TABLE else None)
     if snapshots:
-        by = None if new.request is None else facts.committed_by  # a registered table was written by others
+        by = None if new.request is None else facts.by  # a registered table was written by others
         rows = [Snapshot(tabular_id=tabular_id, committed_by=by, **snapshot_row(each)) for each in snapshots]
         Snapshot.objects.bulk_create(rows, batch_size=500)
 
