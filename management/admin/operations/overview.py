@@ -25,6 +25,9 @@ from tenancy.models import Project
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
 PERIODS: Final = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+HOURS_A_POINT: Final = {"24h": 1, "7d": 1, "30d": 6}
+"""Of the charts: a line has at most 168 points, and its table as many rows."""
+
 DEFAULT_PERIOD: Final = "7d"
 _HOURS_A_DAY: Final = 24
 
@@ -48,6 +51,8 @@ class OverviewPage(Page):
         projects = self.projects()
         overview = get_overview_for(actor=self.actor, projects=projects)
         calls = self._calls(projects)
+        hours = HOURS_A_POINT[self._period]
+        points = _sum_hours(calls, hours)
         return {
             "projects": projects,
             "user_id": self.actor.user_id,
@@ -57,8 +62,9 @@ class OverviewPage(Page):
             "tiles": _tiles(overview, calls),
             "period": self._period,
             "periods": [(name, f"?period={name}", name == self._period) for name in PERIODS],
-            "calls_chart": _calls_chart(calls) if calls else None,
-            "commits_chart": _commits_chart(calls) if calls else None,
+            "calls_chart": _calls_chart(points) if points else None,
+            "commits_chart": _commits_chart(points) if points else None,
+            "hours_a_point": hours,
             "csv_url": f"?period={self._period}&format=csv",
             "updated": now(),
             "add_project_url": self.add_project_url(),
@@ -181,18 +187,35 @@ def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str,
     return tiles
 
 
+def _sum_hours(calls: Sequence[CallsOfAnHour], hours: int) -> list[CallsOfAnHour]:
+    """Return the sums of each `hours` consecutive hours, as calls of the first of them."""
+    if hours == 1:
+        return list(calls)
+    blocks = [calls[start : start + hours] for start in range(0, len(calls), hours)]
+    return [
+        CallsOfAnHour(
+            block[0].hour,
+            sum(each.succeeded for each in block),
+            sum(each.client_errors for each in block),
+            sum(each.server_errors for each in block),
+            sum(each.commits for each in block),
+        )
+        for block in blocks
+    ]
+
+
 def _calls_chart(calls: Sequence[CallsOfAnHour]) -> TrendChart:
     series = [
         Series(_("Server error"), 3, [each.server_errors for each in calls]),
         Series(_("Client error"), 2, [each.client_errors for each in calls]),
         Series(_("Succeeded"), 1, [each.succeeded for each in calls]),
     ]
-    return draw_trend(_("Calls per hour"), [each.hour for each in calls], series)
+    return draw_trend(_("Calls"), [each.hour for each in calls], series)
 
 
 def _commits_chart(calls: Sequence[CallsOfAnHour]) -> TrendChart:
     series = [Series(_("Commits"), 1, [each.commits for each in calls])]
-    return draw_trend(_("Commits per hour"), [each.hour for each in calls], series)
+    return draw_trend(_("Commits"), [each.hour for each in calls], series)
 
 
 def calls_csv(calls: Sequence[CallsOfAnHour]) -> HttpResponse:

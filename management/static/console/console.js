@@ -117,8 +117,6 @@
     });
   }
 
-  document.addEventListener("ik-refreshed", (event) => setUpTimes(event.detail));
-
   // --- One of several panels -----------------------------------------------------------------------------------
 
   function setUpPanels(root) {

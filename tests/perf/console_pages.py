@@ -1,0 +1,101 @@
+"""The pages of the console that are measured: all that tests open in a browser, and those that depend on the size of
+the catalog, with placeholders for ids.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Final
+from urllib.parse import urljoin
+
+from tests.console.browser.addresses import all_addresses
+
+KEYS: Final = (
+    "project", "warehouse", "sales", "orders", "big", "table", "hostile table", "view", "generic table", "task", "role",
+    "user", "service account", "tag",
+)  # fmt: skip
+"""`sales` is a namespace that the data engineer has a grant on, and `orders` one in it. `big` has a fifth of all
+tables; the data engineer has grants on some of them, one of which is `hostile table`."""
+
+_ON_TABLE: Final = "table:{warehouse}:{table}"
+SCALED: Final = (
+    "?period=30d",
+    "catalog/tree/",
+    "catalog/tree/?node=warehouse:{warehouse}",
+    "catalog/tree/?node=namespace:{warehouse}:{big}",
+    "catalog/tree/?node=namespace:{warehouse}:{sales}",
+    "catalog/tree/?at=table:{warehouse}:{table}",
+    "catalog/tree/?at=table:{warehouse}:{hostile table}",
+    "warehouse/{warehouse}/namespace/{big}/",
+    "warehouse/{warehouse}/namespace/domain_0001",
+    "search/?part=results&q=orders_000007",
+    "search/?part=results&q=clicks",
+    "search/?part=results&q=qqxjzv",
+    "search/?part=results&q={table}",
+    "search/?part=results&q=set_05000",
+    "task/?warehouse={warehouse}&status=failed",
+    "task/?warehouse={warehouse}&status=success",
+    "task/?warehouse={warehouse}&status=scheduled",
+    "deleted/?warehouse={warehouse}",
+    "audit/?project={project}",
+    "audit/?actor=oidc~user-17",
+    "audit/?actor=oidc~absent",
+    "audit/?event=grant.created",
+    "audit/?event=grant.created&outcome=denied",
+    "audit/?outcome=denied",
+    "audit/?outcome=failed",
+    "audit/?object_id={table}",
+    "audit/?object_id={table}&actor=oidc~user-17",
+    "role/?q=team+0123",
+    "user/?q=user+12",
+    "principals/?q=team+01",
+    "access/?who=role:{role}",
+    "access/?who=user:oidc~user-17",
+    "access/review/?who=user:oidc~user-17",
+    "access/review/?who=user:oidc~user-17&warehouse={warehouse}",
+    "access/object/table:{warehouse}:{table}/",
+    f"access/object/{_ON_TABLE}/?who=user:oidc~user-17&action=read_data",
+    f"access/object/{_ON_TABLE}/?view=matrix",
+    "role/{role}/access/",
+    "server/support-bundle/",
+    "warehouse/{warehouse}/edit/",
+    "warehouse/{warehouse}/edit-storage/",
+    "warehouse/{warehouse}/edit-credential/",
+    "warehouse/{warehouse}/validate/",
+    "warehouse/{warehouse}/delete/",
+)
+
+NOT_MEASURED: Final = frozenset(
+    {
+        "object-grant", "object-revoke", "object-preview", "object-save", "object-managed-access", "protection",
+        "restore",
+    }
+)  # fmt: skip
+"""Names of addresses that only receive forms."""
+
+MAX_STATEMENTS: Final = 15
+MAX_P95_MS: Final = 300
+MAX_BYTES: Final = 1_000_000
+"""Limits of each page; that of bytes also holds for the first page with all that the browser loads for it."""
+
+_NEXT: Final = re.compile(r'<a [^>]*href="([^"]+)"[^>]*>\s*(?:Next \d+|Older|More|More principals|Newer grants)\s*</a>')
+_MORE_NODES: Final = re.compile(r'"([^"]*/tree/\?node=[^"]*after=[^"]*)"')
+_LOADED: Final = re.compile(r'<(?:script|link|img)\b[^>]*?\b(?:src|href)="([^"]+)"')
+
+
+def addresses() -> list[str]:
+    """Return the addresses of all pages, each once, with placeholders in braces."""
+    named = {key: f"{{{key}}}" for key in KEYS}
+    return list(dict.fromkeys([*all_addresses(named), *(f"/ui/{each}" for each in SCALED)]))
+
+
+def next_page(address: str, html: str) -> str | None:
+    """Return the address of the next page of the list on a page, or of the next nodes of a level of the tree."""
+    found = _NEXT.search(html) or _MORE_NODES.search(html)
+    return None if found is None else urljoin(address, unescape(found[1]).partition("#")[0])
+
+
+def loaded_files(address: str, html: str) -> list[str]:
+    """Return the addresses of the scripts, style sheets and pictures of a page."""
+    return list(dict.fromkeys(urljoin(address, unescape(each)) for each in _LOADED.findall(html)))
