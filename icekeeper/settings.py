@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from django.contrib.messages import constants as message_levels
 from django.utils.functional import SimpleLazyObject
 from pydantic import SecretStr
 
@@ -282,6 +283,7 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_EXPIRE_AT_BROWSER_CLOSE, CSRF_COOKIE_AGE = True, None  # the server limits the lifetime
 CSRF_FAILURE_VIEW = "management.sign_in.views.csrf_failure"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+MESSAGE_TAGS = {message_levels.SUCCESS: "good", message_levels.ERROR: "bad"}  # as the classes of the console's notes
 AUTHENTICATION_BACKENDS = ["management.sign_in.oidc.ProviderBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

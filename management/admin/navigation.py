@@ -114,6 +114,8 @@ def shell_context(request: HttpRequest, *, section: str = "") -> dict[str, Any]:
         "version": VERSION,
         "environment_name": settings.ICEKEEPER.console.environment,
         "user_initial": _initial(request),
+        # A script that sent a form follows the redirect and opens the page again, where the messages belong.
+        "is_fetched": request.headers.get("X-Requested-With") == "fetch",
     }
 
 

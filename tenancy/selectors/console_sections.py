@@ -20,8 +20,10 @@ ON_SERVER: Final = {
     "users": Can.LIST_USERS,
     "service-accounts": Can.LIST_USERS,
     "server": Can.READ_AUDIT,
+    "audit": Can.READ_AUDIT,
 }
-ON_A_PROJECT: Final = {"roles": Can.LIST_ROLES, "tags": Can.LIST_TAGS}
+ON_A_PROJECT: Final = {"roles": Can.LIST_ROLES, "tags": Can.LIST_TAGS, "audit": Can.READ_AUDIT}
+"""`audit` needs the permission on the server, or on one project."""
 
 
 @dataclass(frozen=True, slots=True)

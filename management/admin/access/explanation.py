@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from management.admin.access.objects import KIND_LABELS, icon_of, label_of, page_url
-from management.admin.access.principals import ICONS
+from management.admin.access.objects import KIND_LABELS, access_url, icon_of, label_of, page_url
+from management.admin.access.principals import ICONS, principal_value
 from management.admin.navigation import Text
+from tenancy.actor import Grantee
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.permissions import Standing
 from tenancy.authz.role_paths import Entry
 from tenancy.models import Securable
-from tenancy.selectors.explanations import Explained, VisibleGrant, VisibleStep
+from tenancy.selectors.explanations import Explained, SufficientGrant, VisibleGrant, VisibleStep
 from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.principal_names import PrincipalName
 
@@ -72,9 +74,12 @@ _STANDING: Final[dict[str, Text]] = {
 
 
 def view_explanation(
-    explained: Explained, principal: PrincipalName, action: str, checked: NamedObject
+    explained: Explained, principal: PrincipalName, action: str, checked: NamedObject, *, grantee: Grantee | None
 ) -> ExplanationView:
-    """Return what the page shows of an explanation for `action` on the object `checked`."""
+    """Return what the page shows of an explanation for `action` on the object `checked`.
+
+    Cures lead to the form that grants them, filled for `grantee`.
+    """
     expected = explained.standing != Standing.BLOCKED and (explained.is_by_grants or explained.standing is not None)
     rows = _rows(explained.chain, principal, checked)
     return ExplanationView(
@@ -85,11 +90,16 @@ def view_explanation(
         standing="" if explained.standing is None else _STANDING.get(explained.standing, ""),
         rows=rows,
         cures=[
-            Cure(each.privilege, _describe_object(each.object, checked), page_url(each.object))
+            Cure(each.privilege, _describe_object(each.object, checked), _grant_url(each, grantee))
             for each in explained.cures
         ],
         is_pending_delivery=explained.is_allowed is not None and explained.is_allowed != expected,
     )
+
+
+def _grant_url(cure: SufficientGrant, grantee: Grantee | None) -> str:
+    query = {} if grantee is None else {"grantee": principal_value(grantee), "privilege": cure.privilege}
+    return f"{access_url(cure.object)}?{urlencode(query)}#grants"
 
 
 def _describe_object(named: NamedObject, checked: NamedObject) -> str:

@@ -176,7 +176,7 @@ class AccessTab:
         principal = picked.name
         if principal is None:
             principal = PrincipalName("user", _("You")) if own is None else name_principals([own])[own]
-        return view_explanation(found, principal, action.value, self.shown.named)
+        return view_explanation(found, principal, action.value, self.shown.named, grantee=picked.grantee or own)
 
     def _grants(self) -> dict[str, Any]:
         key = listing_key("console grants", self.key)

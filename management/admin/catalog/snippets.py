@@ -146,13 +146,44 @@ def list_snippets(target: SnippetTarget) -> tuple[Snippet, ...]:
     )
 
 
+def list_first_table_snippets(target: SnippetTarget) -> tuple[Snippet, ...]:
+    """Return code that creates the namespace and the table of `target`, adds rows, and reads them.
+
+    The names must need no quotes. A second run adds the rows again.
+    """
+    namespace, table = ".".join(target.levels), ".".join((*target.levels, target.name))
+    program = [
+        "import pyarrow as pa",
+        "from pyiceberg.catalog import load_catalog",
+        "",
+        *_connect_pyiceberg(target),
+        f'catalog.create_namespace_if_not_exists("{namespace}")',
+        'rows = pa.table({"id": [1, 2, 3], "city": ["Rome", "Oslo", "Lima"]})',
+        f'table = catalog.create_table_if_not_exists("{table}", schema=rows.schema)',
+        "table.append(rows)",
+        "print(table.scan().to_arrow())",
+    ]
+    statements = [
+        f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{namespace};",
+        f"CREATE TABLE IF NOT EXISTS {CATALOG}.{table} (id BIGINT, city STRING);",
+        f"INSERT INTO {CATALOG}.{table} VALUES (1, 'Rome'), (2, 'Oslo'), (3, 'Lima');",  # noqa: S608 - shown, not run
+        f"SELECT * FROM {CATALOG}.{table};",  # noqa: S608 - likewise
+    ]
+    notes = _common_notes(target, CREDENTIAL)
+    python = (
+        CodePart("Install PyIceberg", "shell", _join(['pip install "pyiceberg[pyarrow]"'])),
+        CodePart("Create a table", "python", _join(program)),
+    )
+    spark = (
+        CodePart("Start Spark", "shell", _start_spark(target)),
+        CodePart("Create a table", "sql", _join(statements)),
+    )
+    return Snippet("pyiceberg", "PyIceberg", python, notes), Snippet("spark", "Spark", spark, notes)
+
+
 def write_pyiceberg_snippet(target: SnippetTarget) -> Snippet:
     """Return a program for PyIceberg; of a view it prints the definition, as PyIceberg runs no SQL."""
-    settings = {"type": "rest", "uri": target.catalog_uri, "warehouse": target.warehouse_address}
-    settings |= _oauth_settings(target)
-    lines = ["from pyiceberg.catalog import load_catalog", "", f'catalog = load_catalog("{CATALOG}", **{{']
-    lines += [f"    {quote_python(name)}: {quote_python(value)}," for name, value in settings.items()]
-    lines.append("})")
+    lines = ["from pyiceberg.catalog import load_catalog", "", *_connect_pyiceberg(target)]
     identifier = write_python_tuple((*target.levels, target.name))
     notes = []
     if target.is_view:
@@ -166,26 +197,13 @@ def write_pyiceberg_snippet(target: SnippetTarget) -> Snippet:
 
 def write_spark_snippet(target: SnippetTarget) -> Snippet:
     """Return a `spark-sql` command with the settings of the session, and a query."""
-    prefix = f"spark.sql.catalog.{CATALOG}"
-    settings = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "rest",
-        f"{prefix}.uri": target.catalog_uri,
-        f"{prefix}.warehouse": target.warehouse_address,
-    }
-    settings |= {f"{prefix}.{name}": value for name, value in _oauth_settings(target).items()}
-    packages = ",".join([SPARK_RUNTIME, *([SPARK_BUNDLES[target.storage]] if target.storage in SPARK_BUNDLES else [])])
-    options = [f"--packages {packages}"]
-    options += [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
-    command = "spark-sql " + " \\\n    ".join(options)
     query = _write_query(join_backticks((*target.levels, target.name)))
     notes = _dialect_notes(target, "spark", "Spark")
     if any("${" in name for name in (*target.levels, target.name)):
         notes.append(SPARK_SUBSTITUTION)
     if any(mark in name for name in (*target.levels, target.name) for mark in _SPARK_SHELL_MARKS):
         notes.append(SPARK_SHELL_LIMIT)
-    parts = (CodePart("Start Spark", "shell", _join([command])), CodePart("Query", "sql", _join([query])))
+    parts = (CodePart("Start Spark", "shell", _start_spark(target)), CodePart("Query", "sql", _join([query])))
     return Snippet("spark", "Spark", parts, (*notes, *_common_notes(target, CREDENTIAL)))
 
 
@@ -329,6 +347,29 @@ def write_snowflake_snippet(target: SnippetTarget) -> Snippet:
     return Snippet(
         "snowflake", "Snowflake", (CodePart("", "sql", _join(lines)),), (*notes, *_common_notes(target, CREDENTIAL))
     )
+
+
+def _connect_pyiceberg(target: SnippetTarget) -> list[str]:
+    settings = {"type": "rest", "uri": target.catalog_uri, "warehouse": target.warehouse_address}
+    settings |= _oauth_settings(target)
+    members = [f"    {quote_python(name)}: {quote_python(value)}," for name, value in settings.items()]
+    return [f'catalog = load_catalog("{CATALOG}", **{{', *members, "})"]
+
+
+def _start_spark(target: SnippetTarget) -> str:
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    settings = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "rest",
+        f"{prefix}.uri": target.catalog_uri,
+        f"{prefix}.warehouse": target.warehouse_address,
+    }
+    settings |= {f"{prefix}.{name}": value for name, value in _oauth_settings(target).items()}
+    packages = ",".join([SPARK_RUNTIME, *([SPARK_BUNDLES[target.storage]] if target.storage in SPARK_BUNDLES else [])])
+    options = [f"--packages {packages}"]
+    options += [f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items()]
+    return _join(["spark-sql " + " \\\n    ".join(options)])
 
 
 def _explain_snowflake_limit(target: SnippetTarget) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
@@ -21,7 +20,6 @@ from catalog.selectors.permission_objects import tabular_object
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
-from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
@@ -29,14 +27,14 @@ from management.admin.catalog.metadata_facts import current_schema, current_snap
 from management.admin.catalog.protection import protection_switch
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
-from management.admin.catalog.snippets import STORAGE_BY_PROFILE_TYPE, Snippet, SnippetTarget, list_snippets
+from management.admin.catalog.snippet_targets import snippet_target
+from management.admin.catalog.snippets import Snippet, list_snippets
 from management.admin.catalog.usage_tab import usage_context
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.templatetags.console import byte_size
-from tenancy.authn.providers import authenticators
 
 FIRST_COLUMNS: Final = 7
 MAX_COLUMNS: Final = 2_000
@@ -120,21 +118,13 @@ class MetadataPage(TabularPage):
 
     def snippets(self, view_dialects: tuple[str, ...] = ()) -> tuple[Snippet, ...]:
         """Return the code with which engines read the tabular, at the address where the browser sees the server."""
-        warehouse = self.located.tabular.namespace.warehouse
-        profile = warehouse.storage_profile
-        default_project = settings.ICEKEEPER.default_project_id if settings.ICEKEEPER.enable_default_project else None
-        target = SnippetTarget(
-            base_url=base_url(self.request.META, settings.ICEKEEPER),
-            warehouse=warehouse.name,
-            levels=self.located.identifier.levels,
-            name=self.located.identifier.name,
-            project_id=None if warehouse.project_id == default_project else warehouse.project_id,
+        identifier = self.located.identifier
+        target = snippet_target(
+            self.request,
+            self.located.tabular.namespace.warehouse,
+            identifier.levels,
+            identifier.name,
             is_view=self.kind is Tabular.Kind.VIEW,
-            has_authentication=bool(authenticators()),
-            storage=STORAGE_BY_PROFILE_TYPE[profile["type"]],
-            region=profile.get("region"),
-            endpoint=profile.get("endpoint"),
-            is_path_style=bool(profile.get("path-style-access")),
             view_dialects=view_dialects,
         )
         return list_snippets(target)

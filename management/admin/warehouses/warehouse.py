@@ -9,9 +9,12 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.selectors.browse import warehouse_path
 from catalog.selectors.permission_objects import warehouse_object
+from catalog.selectors.warehouses import require_on_warehouse
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
+from management.admin.catalog.snippet_targets import snippet_target
+from management.admin.catalog.snippets import Snippet, list_first_table_snippets
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
@@ -74,8 +77,17 @@ class WarehousePage(Page):
         if current == "contents":
             if warehouse.status == Warehouse.Status.ACTIVE:
                 shown |= contents_context(self.request, self.actor, warehouse_id, None)
+                if not shown["rows"] and shown["is_first_page"]:
+                    shown["first_table"] = self._first_table(warehouse)
         elif current == "storage":
             shown["profile"] = json_lines(warehouse.storage_profile)
         elif current == "access":
             shown |= access_context(self.request, self.actor, warehouse_object(warehouse))
         return shown
+
+    def _first_table(self, warehouse: Warehouse) -> tuple[Snippet, ...]:
+        """Return the code that creates the first table of an empty warehouse, for users who may create namespaces."""
+        (can_create,) = require_on_warehouse(self.actor, warehouse.pk, Can.GET_METADATA, [Can.CREATE_NAMESPACE])
+        if not can_create:
+            return ()
+        return list_first_table_snippets(snippet_target(self.request, warehouse, ("demo",), "cities"))

@@ -118,6 +118,10 @@ def test_a_denial_shows_the_grants_that_would_allow_it(lake: Lake, sign_in: Sign
     assert "Denied" in text
     assert "Any one of these grants would allow it:" in text
     assert "<code>modify</code>" in text
+    (form,) = re.findall(r'"([^"]*grantee=user%3Alocal~jun&amp;privilege=modify#grants)">on this table', text)
+    page = sign_in("steward").get(unescape(form)).content.decode()
+    assert '<option value="modify" selected' in page
+    assert 'value="user:local~jun"' in page
 
 
 def test_steps_on_objects_whose_grants_are_not_readable_are_withheld(lake: Lake, sign_in: SignIn) -> None:

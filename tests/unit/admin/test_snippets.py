@@ -21,6 +21,7 @@ from management.admin.catalog.snippets import (
     UNTESTED,
     Snippet,
     SnippetTarget,
+    list_first_table_snippets,
     list_snippets,
     write_duckdb_snippet,
     write_flink_snippet,
@@ -66,6 +67,30 @@ print(table.scan(limit=10).to_arrow())
 """
     ]
     assert snippet.notes == ("Replace CLIENT_ID and CLIENT_SECRET by the id and secret of a service account",)
+
+
+def test_a_first_table() -> None:
+    target = replace(ORDERS, levels=("demo",), name="cities", storage="local", has_authentication=False)
+    python, spark = list_first_table_snippets(target)
+    assert code(python)[1] == (
+        """import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+
+catalog = load_catalog("icekeeper", **{
+    "type": "rest",
+    "uri": "https://icekeeper.example.org/catalog",
+    "warehouse": "lakehouse/prod-eu",
+})
+catalog.create_namespace_if_not_exists("demo")
+rows = pa.table({"id": [1, 2, 3], "city": ["Rome", "Oslo", "Lima"]})
+table = catalog.create_table_if_not_exists("demo.cities", schema=rows.schema)
+table.append(rows)
+print(table.scan().to_arrow())
+"""
+    )
+    assert code(spark)[0] == code(write_spark_snippet(target))[0]
+    assert "CREATE TABLE IF NOT EXISTS icekeeper.demo.cities (id BIGINT, city STRING);" in code(spark)[1]
+    assert python.notes == spark.notes == (LOCAL_FILES,)
 
 
 def test_spark() -> None:
