@@ -2,9 +2,9 @@
 
 `keycloak_realm.json` is its realm: users `alice`, `bob`, `ana` and `ben` (client `people`, by password), service
 accounts `spark` and `brief` (whose tokens are valid for seconds), `console`, a client for the authorization code flow
-with PKCE, and `elsewhere`, a client whose tokens have another audience. Passwords and secrets are `NAME-password` and
-`NAME-secret`. The scope `catalog` adds the audience `icekeeper`, the realm's roles as the claim `roles` and the groups
-as `groups`.
+with PKCE (with consoles at any port of 127.0.0.1), and `elsewhere`, a client whose tokens have another audience.
+Passwords and secrets are `NAME-password` and `NAME-secret`. The scope `catalog` adds the audience `icekeeper`, the
+realm's roles as the claim `roles` and the groups as `groups`.
 """
 
 from __future__ import annotations

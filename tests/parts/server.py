@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import requests
 
@@ -36,6 +36,9 @@ class CatalogServer:
     variables. Clients use `uri`, `warehouse` and `warehouse_id`; tests of crashes use `kill` and `restart`, which keep
     address and state.
     """
+
+    command: ClassVar[str] = "serve"
+    """The command of `manage.py` that runs the server."""
 
     def __init__(
         self,
@@ -123,7 +126,7 @@ class CatalogServer:
     def start(self) -> Self:
         """Start the server, and return when the health check succeeds."""
         self._process = process.start(
-            [sys.executable, ROOT / "manage.py", "serve", *self.arguments],
+            [sys.executable, ROOT / "manage.py", self.command, *self.arguments],
             log=self.log_path, env=self.environment, cwd=self.home,
         )  # fmt: skip
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,16 @@ class User(StrEnum):
 
 
 class ConsoleServer(CatalogServer):
-    """`fill` creates the catalog; `ids` are those of its objects."""
+    """`fill` creates the catalog; `ids` are those of its objects. `further` are more settings."""
 
-    def __init__(self, home: Path, *, database_url: str | None) -> None:
+    def __init__(self, home: Path, *, database_url: str | None, further: Mapping[str, str]) -> None:
         settings = {
             "LAKEKEEPER__AUTHZ_BACKEND": "builtin",
             "ICEKEEPER__ACCESS_TOKENS": "true",
             "ICEKEEPER__CONSOLE__LOCAL_ACCOUNTS": "true",
             "ICEKEEPER__CONSOLE__ENVIRONMENT": "staging",
             "LAKEKEEPER__INSTANCE_ADMINS": f"[{User.INSTANCE_ADMIN}]",
+            **further,
         }
         super().__init__(home, database_url=database_url, settings=settings)
         self.ids: dict[str, str] = {}
@@ -66,6 +68,23 @@ class ConsoleServer(CatalogServer):
             method, self.base_url + path, json=body or None, timeout=30,
             headers={"Authorization": f"Bearer {self.token(user)}"},
         )  # fmt: skip
+
+    def add_warehouse(self, name: str, body: Mapping[str, Any]) -> str:
+        """Create another warehouse of the project, which all tests but one ignore, and return its id."""
+        created = self._create(f"{self.base_url}/management/v1/warehouse", {"warehouse-name": name, **body})
+        warehouse_id: str = created["warehouse-id"]
+        return warehouse_id
+
+    def register(self, token: str) -> None:
+        """Create the user of a token of the identity provider."""
+        headers = {"Authorization": f"Bearer {token}"}
+        requests.post(f"{self.base_url}/management/v1/user", json={}, headers=headers, timeout=30).raise_for_status()
+
+    def grant_to_caller(self, token: str, path: str, privilege: str) -> None:
+        """Grant a privilege on an object to the user of a token."""
+        headers = {"Authorization": f"Bearer {token}"}
+        caller = requests.get(f"{self.base_url}/management/v1/whoami", headers=headers, timeout=30).json()["id"]
+        self._grant(path, {"user": caller, "type": privilege})
 
     def one_time_address(self, user: User) -> str:
         self.token(user)  # creates the user

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.console.browser.addresses import all_addresses
-from tests.console.browser.conftest import Visitor
+from tests.console.browser.conftest import Visit, Visitor
 from tests.console.browser.console_server import ConsoleServer, User
 from tests.parts import chromium
-
-Visit = Callable[..., Visitor]
 
 PAGES_WITHOUT_GRANTS = (
     "catalog/", "deleted/", "task/", "warehouse/", "search/?q=lines", "profile/", "role/", "server/access/", "user/",

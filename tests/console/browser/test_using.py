@@ -6,8 +6,8 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.console.browser.conftest import Visit
 from tests.console.browser.console_server import HOSTILE_NAME, ConsoleServer, User
-from tests.console.browser.test_pages import Visit
 
 
 def test_a_one_time_address_signs_in_once(visit: Visit, console: ConsoleServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 from http.cookies import SimpleCookie
@@ -63,7 +64,7 @@ class Browser:
     def post(
         self,
         target: str,
-        fields: dict[str, str] | None = None,
+        fields: Mapping[str, str | list[str]] | None = None,
         *,
         origin: str | None = "",
         csrf: str | None = "",
@@ -77,7 +78,7 @@ class Browser:
             sent["csrfmiddlewaretoken"] = csrf
         if origin is not None:
             headers["origin"] = origin or self.origin
-        body = urlencode(sent, errors="surrogatepass").encode()
+        body = urlencode(sent, doseq=True, errors="surrogatepass").encode()
         return self.send("POST", target, body=body, headers=headers)
 
     def _csrf_token(self) -> str:
