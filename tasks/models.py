@@ -123,11 +123,7 @@ class Task(models.Model):
             models.Index(fields=["warehouse_id", "entity_id"], name="task_of_entity"),
             models.Index(fields=["warehouse_id", "entity_uuid"], name="task_of_uuid"),
             models.Index(fields=["warehouse_id", "-created_at", "-id"], name="task_in_warehouse"),
-            models.Index(
-                fields=["warehouse_id", "-created_at", "-id"],
-                condition=models.Q(status__in=("running", "stopping", "failed")),
-                name="task_running_or_failed",
-            ),
+            models.Index(fields=["warehouse_id", "status", "-created_at", "-id"], name="task_by_status"),
             models.Index(fields=["project_id", "-created_at", "-id"], name="task_in_project"),
             models.Index(
                 fields=["project_id", "finished_at"],

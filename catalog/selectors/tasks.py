@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Prefetch, Q, QuerySet
+from django.db import connections
+from django.db.models import Prefetch, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
+from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.http.paging import Page, build_page, time_and_id_key
 from tasks.models import NO_ID, Task, TaskAttempt, TaskQuerySet
 from tasks.queue.config import canonical_queue_name
@@ -29,6 +33,12 @@ MAX_ATTEMPTS: Final = 1_000
 
 WAREHOUSE_ENTITY: Final = "warehouse"
 """Entity type of tasks that are about a warehouse as a whole."""
+
+MAX_COUNTED: Final = 1_000
+"""Tasks that are counted of each state; a larger count means "more"."""
+
+MAX_SEARCHED: Final = 10_000
+"""Newest tasks of a warehouse, or of one state in it, among which filters without an index search."""
 
 ENTITY_TYPES: Final = (*Tabular.Kind.values, WAREHOUSE_ENTITY)
 
@@ -53,6 +63,10 @@ class TaskFilters:
     entities: Sequence[TaskEntity] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    object_uuid: UUID | None = None
+    """The id that clients see of a tabular, whatever its kind."""
+    name_part: str = ""
+    """A part of the name of the object, with its namespace; among the newest `MAX_SEARCHED` tasks only."""
 
     def apply(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
         if self.statuses is not None:
@@ -63,6 +77,8 @@ class TaskFilters:
             tasks = tasks.filter(created_at__gt=self.created_after)
         if self.created_before is not None:
             tasks = tasks.filter(created_at__lt=self.created_before)
+        if self.object_uuid is not None:
+            tasks = tasks.filter(entity_uuid=self.object_uuid)
         return tasks
 
 
@@ -80,8 +96,57 @@ def list_warehouse_tasks_for(
         tasks = tasks.filter(_is_about(filters.entities))
     if not sees_all:
         # By their own ids: another tabular can have had the same UUID before.
-        tasks = tasks.filter(entity_id__in=_visible_entities(actor, warehouse_id, filters.entities))
+        entities = filters.entities if filters.object_uuid is None else _named_by(warehouse_id, filters.object_uuid)
+        tasks = tasks.filter(entity_id__in=_visible_entities(actor, warehouse_id, entities))
+    if filters.name_part:
+        newest = _tasks().in_warehouse(warehouse_id).order_by("-created_at", "-id").values("pk")[:MAX_SEARCHED]
+        named = tasks.alias(name_text=Cast("entity_name", TextField()))
+        tasks = named.filter(_has_name(filters.name_part), pk__in=newest)
     return _page_of(tasks, page)
+
+
+def count_warehouse_tasks_for(
+    *, actor: Actor, warehouse_id: UUID, queues: Sequence[str] | None = None
+) -> dict[Task.Status, int] | None:
+    """Return how many tasks of a warehouse have each status, at most `MAX_COUNTED` + 1; None without the permission to
+    see all.
+
+    With `queues` only the newest `MAX_SEARCHED` of each status are counted. One statement. Raises `NoSuchWarehouse`.
+    """
+    (sees_all,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.GET_ALL_TASKS])
+    if not sees_all:
+        return None
+    wanted = None if queues is None else [canonical_queue_name(name) for name in queues]
+    counts = ", ".join(_COUNT if wanted is None else _COUNT_IN_QUEUES for _ in Task.Status)
+    params: list[Any] = []
+    for status in Task.Status:
+        params += [warehouse_id, status.value]
+        params += [MAX_COUNTED + 1] if wanted is None else [MAX_SEARCHED, wanted, MAX_COUNTED + 1]
+    row = fetch_one(settings.READ_DATABASE, f"SELECT {counts}", params)
+    return dict(zip(Task.Status, row or (), strict=True))
+
+
+_COUNT: Final = """
+(SELECT count(*) FROM (SELECT 1 FROM tasks_task WHERE warehouse_id = %s AND status = %s LIMIT %s) t)"""
+_COUNT_IN_QUEUES: Final = """
+(SELECT count(*) FROM (
+   SELECT 1 FROM (SELECT queue FROM tasks_task WHERE warehouse_id = %s AND status = %s
+                   ORDER BY created_at DESC, id DESC LIMIT %s) newest
+    WHERE queue = ANY(%s) LIMIT %s) t)"""
+
+
+def find_controllable_for(*, actor: Actor, warehouse_id: UUID, tasks: Sequence[Task]) -> frozenset[UUID]:
+    """Return the ids of those tasks that `actor` may control: by the warehouse, or by their table or view.
+
+    Raises `NoSuchWarehouse`.
+    """
+    (controls_all,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.CONTROL_ALL_TASKS])
+    if controls_all:
+        return frozenset(task.pk for task in tasks)
+    entities = find_task_entities(warehouse_id, tasks)
+    decided = check_permissions(actor, [(Can.CONTROL_TASKS, ref) for ref in entities.values()])
+    controllable = {own_id for own_id, is_allowed in zip(entities, decided, strict=True) if is_allowed}
+    return frozenset(task.pk for task in tasks if task.entity_id in controllable)
 
 
 def list_project_tasks_for(
@@ -143,6 +208,23 @@ def _visible_entities(actor: Actor, warehouse_id: UUID, entities: Sequence[TaskE
             "may see"
         )
     return [own_id for _, _, own_id in rows]
+
+
+def _named_by(warehouse_id: UUID, uuid: UUID) -> list[TaskEntity]:
+    """Return the tabulars with this id, hidden ones included: the caller checks the permission on each."""
+    rows = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).filter(uuid=uuid)
+    return [TaskEntity(kind, uuid) for kind in rows.values_list("kind", flat=True)]
+
+
+def _has_name(part: str) -> Q:
+    """Match a part of a name, such as `sales.ord` or `orders`, in the stored JSON list of levels and name."""
+    ascii_only = connections[settings.READ_DATABASE].vendor == "sqlite"
+
+    def stored(text: str) -> str:
+        return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+
+    levels = '", "'.join(stored(each) for each in part.split("."))
+    return Q(name_text__icontains=stored(part)) | Q(name_text__icontains=levels)
 
 
 def _is_about(entities: Sequence[TaskEntity]) -> Q:

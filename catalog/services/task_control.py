@@ -2,7 +2,9 @@
 
 Each function takes at most a hundred tasks of a scope, and returns those that it changed; tasks in another state stay
 as they are. Raises `BadRequest` for more, `TaskNotFound` (404) for one that does not exist in the scope or is hidden
-from the caller, `Forbidden` for one that the caller may not control: then none is changed.
+from the caller, `Forbidden` for one that the caller may not control: then none is changed. With `all_or_none` it
+raises `TasksChanged` (409), and changes none, if one of the tasks is in another state: for a caller who has seen what
+the call is about to do.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from uuid import UUID
 from catalog.selectors.tasks import find_task_entities
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel import request_context
-from icekeeper.kernel.errors.types import Forbidden
+from icekeeper.kernel.errors.types import Conflict, Forbidden
 from tasks.models import NO_ID, Task
 from tasks.queue import control
 from tasks.queue.control import TaskNotFound
@@ -34,6 +36,12 @@ from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
+
+
+class TasksChanged(Conflict):
+    """A task is no longer in a state in which the action changes it."""
+
+    wire_type = "TasksChanged"
 
 
 class TaskScope(Protocol):
@@ -114,31 +122,41 @@ class WarehouseTasks:
 ALL_TASKS = AllTasks()
 
 
-def retry_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
+def retry_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], all_or_none: bool = False) -> list[Task]:
     """Schedule failed tasks again. Raises `TaskAlreadyActive` (409) if another task has replaced one."""
     scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_RETRIED, control.retry_tasks(_lock(scope, task_ids)))
+        changed = control.retry_tasks(_lock(scope, task_ids))
+        return _record(tx, Change.TASK_RETRIED, changed, task_ids if all_or_none else ())
 
 
-def run_tasks_at(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], at: datetime | None) -> list[Task]:
+def run_tasks_at(
+    *,
+    actor: Actor,
+    scope: TaskScope,
+    task_ids: Sequence[UUID],
+    at: datetime | None,
+    all_or_none: bool = False,
+) -> list[Task]:
     """Let tasks that are scheduled or stopping start at a time, or with None at once.
 
     Raises `BadRequest` for a time more than a year from now.
     """
     scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_SCHEDULED, control.run_tasks_at(_lock(scope, task_ids), at))
+        changed = control.run_tasks_at(_lock(scope, task_ids), at)
+        return _record(tx, Change.TASK_SCHEDULED, changed, task_ids if all_or_none else ())
 
 
-def stop_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
+def stop_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], all_or_none: bool = False) -> list[Task]:
     """Stop running tasks at their next heartbeat; they are scheduled again."""
     scope.require_control(actor, task_ids)
     with change(actor) as tx:
-        return _record(tx, Change.TASK_STOPPED, control.stop_tasks(_lock(scope, task_ids)))
+        changed = control.stop_tasks(_lock(scope, task_ids))
+        return _record(tx, Change.TASK_STOPPED, changed, task_ids if all_or_none else ())
 
 
-def cancel_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
+def cancel_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], all_or_none: bool = False) -> list[Task]:
     """End tasks that have not ended: the table of a cancelled expiration is restored, the files of a cancelled purge
     stay and its location becomes free.
 
@@ -149,7 +167,7 @@ def cancel_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID]) ->
         tasks = control.get_tasks(task_ids, project_id=scope.project_id, warehouse_id=scope.warehouse_id)
         cancelled = control.cancel_tasks(tasks, actor=actor)
         request_context.recheck_permissions()
-        return _record(tx, Change.TASK_CANCELLED, cancelled)
+        return _record(tx, Change.TASK_CANCELLED, cancelled, task_ids if all_or_none else ())
 
 
 def _lock(scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
@@ -158,7 +176,10 @@ def _lock(scope: TaskScope, task_ids: Sequence[UUID]) -> list[Task]:
     return tasks
 
 
-def _record(tx: ChangeTransaction, kind: Change, tasks: list[Task]) -> list[Task]:
+def _record(tx: ChangeTransaction, kind: Change, tasks: list[Task], required: Sequence[UUID]) -> list[Task]:
+    """Record the change of these tasks. Raises `TasksChanged`, which rolls it back, if `required` are not all there."""
+    if not {task.pk for task in tasks}.issuperset(required):
+        raise TasksChanged("One of the tasks is in another state by now: nothing was changed")
     for task in tasks:
         in_warehouse: dict[str, Any] = {} if task.warehouse_id == NO_ID else {"warehouse": task.warehouse_id}
         tx.record(

@@ -52,6 +52,10 @@ class Page(View):
         shown = {"title": self.title, "breadcrumb": [Crumb(self.title)], **context}
         return render_page(self.request, self.template_name, shown, section=self.section, status=status)
 
+    def render_part(self, template: str, context: dict[str, Any]) -> HttpResponse:
+        """Return a part of the page alone, which a script puts into the page."""
+        return HttpResponse(render_to_string(template, context, self.request))
+
 
 def render_page(
     request: HttpRequest, template: str, context: dict[str, Any], *, section: str = "", status: int = 200

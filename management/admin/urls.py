@@ -35,7 +35,9 @@ from management.admin.catalog.tabulars import GenericTablePage, TablePage, ViewP
 from management.admin.operations.audit import AuditPage
 from management.admin.operations.overview import OverviewPage, ProjectPage
 from management.admin.operations.server import ServerPage, SupportBundle
-from management.admin.operations.tasks import TaskPage, TasksPage
+from management.admin.operations.task import TaskPage
+from management.admin.operations.task_changes import TaskChangePage
+from management.admin.operations.tasks import TasksPage
 from management.admin.pages import Page
 from management.admin.warehouses.add import WarehouseAddPage
 from management.admin.warehouses.edit import WarehouseDeletePage, WarehouseEditPage
@@ -78,6 +80,7 @@ urlpatterns = [
     page("deleted/", DeletedPage, "deleted"),
     page("deleted/restore/", RestorePage, "restore"),
     page("task/", TasksPage, "tasks"),
+    page("task/change/", TaskChangePage, "task-change"),
     page("audit/", AuditPage, "audit"),
     page("warehouse/", WarehousesPage, "warehouses"),
     page("warehouse/add/", WarehouseAddPage, "warehouse-add"),

@@ -92,6 +92,10 @@ def record_failed_sign_in(method: Method, failure: str | CatalogError, *, claima
     record_sign_in(actor=claimant, is_accepted=False, reason=reason, details={"method": method.value})
 
 
+POLL: Final = "poll"
+"""`X-Requested-With` of requests that a script of a page sends by itself."""
+
+
 def session_of(request: HttpRequest) -> SessionStore:
     store = request.session
     assert isinstance(store, SessionStore)  # noqa: S101 - SESSION_ENGINE
@@ -111,7 +115,8 @@ def find_actor(request: HttpRequest) -> Actor | None:
     if missing_scopes(identity, is_reading=True):
         return None
     if not maintenance.is_read_only():
-        store.touch(now())
+        if request.headers.get("X-Requested-With") != POLL:  # a page that is only left open does not keep a session
+            store.touch(now())
         if identity.access_token_id is not None:
             token_uses.note(identity.access_token_id)
     return Actor(user_id=identity.user_id, identity=identity)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
@@ -164,6 +165,11 @@ class QueueConfig:
     config: dict[str, Any]
     max_seconds_since_last_heartbeat: int | None
 
+    @property
+    def digest(self) -> str:
+        """A text that differs for another configuration, for callers who expect this one."""
+        return sha256(repr((sorted(self.config.items()), self.max_seconds_since_last_heartbeat)).encode()).hexdigest()
+
 
 class QueueLimits(NamedTuple):
     max_retries: int
@@ -187,6 +193,14 @@ def get_queue_config(queue: QueueDefinition, project_id: str, warehouse_id: UUID
     """Return the stored configuration; an empty one if none is stored."""
     row = _rows(queue.name, project_id, warehouse_id).first()
     return QueueConfig({}, None) if row is None else QueueConfig(row.config, row.max_seconds_since_last_heartbeat)
+
+
+def list_queue_configs(project_id: str, warehouse_id: UUID) -> dict[str, QueueConfig]:
+    """Return the configuration of each queue of a warehouse by name, an empty one where none is stored."""
+    rows = TaskQueueConfig.objects.filter(project_id=project_id, warehouse_id=warehouse_id)
+    found = {row.queue: QueueConfig(row.config, row.max_seconds_since_last_heartbeat) for row in rows}
+    names = (queue.name for queue in QUEUES.values() if queue.scope == "warehouse")
+    return {name: found.get(name, QueueConfig({}, None)) for name in names}
 
 
 def set_queue_config(
@@ -219,11 +233,12 @@ def validate_queue_config(queue: QueueDefinition, new: QueueConfig) -> None:
         if member is None:
             raise InvalidQueueConfig(f"queue-config has no member {name[:64]!r}; known are {', '.join(members)}")
         if value is not None and not member.is_valid(value):
-            raise InvalidQueueConfig(f"queue-config.{name}: {member.allowed}")
+            raise InvalidQueueConfig(f"queue-config.{name}: {member.allowed}", field=f"queue-config.{name}")
     seconds = new.max_seconds_since_last_heartbeat
     if seconds is not None and not MIN_HEARTBEAT_SECONDS <= seconds <= MAX_HEARTBEAT_SECONDS:
         raise InvalidQueueConfig(
-            f"max-seconds-since-last-heartbeat: from {MIN_HEARTBEAT_SECONDS} to {MAX_HEARTBEAT_SECONDS}"
+            f"max-seconds-since-last-heartbeat: from {MIN_HEARTBEAT_SECONDS} to {MAX_HEARTBEAT_SECONDS}",
+            field="max-seconds-since-last-heartbeat",
         )
 
 

@@ -90,7 +90,7 @@ def run_tasks_at(tasks: Sequence[Task], at: datetime | None) -> list[Task]:
     Raises `BadRequest` for a time more than a year from now.
     """
     if at is not None and at > now() + MAX_DELAY:
-        raise BadRequest("scheduled-for: at most 365 days from now")
+        raise BadRequest("scheduled-for: at most 365 days from now", field="scheduled-for")
     waiting = [task for task in tasks if task.status in {Task.Status.SCHEDULED, Task.Status.STOPPING}]
     Task.objects.filter(pk__in=_ids(waiting)).update(scheduled_for=Now() if at is None else at, updated_at=Now())
     _wake(waiting)

@@ -1,188 +1,173 @@
-"""Tasks of warehouses: their list, and each with its attempts and what can be done with it."""
+"""Tasks of warehouses: their list, with states, filters and the choice of several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
-from uuid import UUID
 
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from catalog.models import Tabular
-from catalog.selectors.tasks import TaskFilters, find_task_entities, get_warehouse_task_for, list_warehouse_tasks_for
-from catalog.selectors.warehouses import require_on_warehouse
-from catalog.services.task_control import WarehouseTasks, cancel_tasks, retry_tasks, run_tasks_at, stop_tasks
+from catalog.selectors.task_previews import Control
+from catalog.selectors.tasks import (
+    MAX_COUNTED,
+    MAX_SEARCHED,
+    TaskFilters,
+    count_warehouse_tasks_for,
+    find_controllable_for,
+    list_warehouse_tasks_for,
+)
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.http.paging import Page as ListingPage
-from management.admin.json_view import json_lines
-from management.admin.navigation import Crumb, Text, object_url
+from icekeeper.kernel.http.paging import listing_key
+from icekeeper.kernel.ids import parse_id
+from management.admin.operations.task_texts import (
+    CONTROLS,
+    QUEUES,
+    STATES,
+    TONES,
+    describe_task,
+    offered_controls,
+    state_of,
+    task_url,
+    tone_of,
+)
 from management.admin.pages import Page
 from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
-from storage.selectors import get_warehouse_for
-from tasks.models import Task, TaskAttempt
-from tenancy.authz.actions import Can
-from tenancy.authz.permissions import is_allowed
+from management.templatetags.console import grouped
+from storage.models import Warehouse
+from tasks.models import Task
+from tasks.queue.config import QUEUES as QUEUE_DEFINITIONS
+from tasks.queue.config import effective_member, list_queue_configs
 
 ROWS_A_PAGE: Final = 50
-MAX_ATTEMPTS: Final = 50
-
-TONES: Final = {
-    Task.Status.SUCCESS: "good",
-    Task.Status.FAILED: "bad",
-    Task.Status.RUNNING: "accent",
-    Task.Status.STOPPING: "warning",
-}
-LABELS: Final = {
-    Task.Queue.TABULAR_PURGE: gettext_lazy("Purge"),
-    Task.Queue.SOFT_DELETION: gettext_lazy("Expire"),
-}
+MAX_TEXT_LENGTH: Final = 255
+SHOWN_QUEUES: Final = (Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE)
+"""The queues of warehouses that workers execute."""
 
 
 class TasksPage(Page):
-    """The tasks of a warehouse, newest first; the user chooses the warehouse and the state."""
+    """The tasks of a warehouse, newest first; `part=list` is the part that the script of the page refreshes."""
 
     template_name = "console/tasks.html"
     section = "tasks"
     title = gettext_lazy("Tasks")
 
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if request.GET.get("part") == "list":
+            return self.render_part("console/parts/task_list.html", self.context())
+        return super().get(request, **kwargs)
+
     def context(self) -> dict[str, Any]:
+        given = self._given()
         warehouses = list_warehouses_of_all_projects(self.actor)
-        wanted = choose_warehouse(self.actor, warehouses, self.request.GET.get("warehouse"))
-        status = self.request.GET.get("status") or None
+        wanted = choose_warehouse(self.actor, warehouses, given.get("warehouse"))
         shown: dict[str, Any] = {
             "warehouses": warehouses,
             "warehouse": wanted,
-            "status": status,
-            "statuses": self._statuses(wanted, status),
+            "given": given,
+            "queues": [(each.value, QUEUES[each], each == given.get("queue")) for each in SHOWN_QUEUES],
             "rows": [],
         }
         if wanted is None:
             return shown
-        filters = TaskFilters(statuses=None if status is None else [_read_status(status)])
-        page = ListingPage(f"console tasks {status}", self.request.GET.get("after"), ROWS_A_PAGE)
+        query = {**given, "warehouse": str(wanted.pk)}
+        shown |= {"statuses": self._statuses(wanted, query), "clear_url": f"?{urlencode({'warehouse': wanted.pk})}"}
         try:
-            found, token = list_warehouse_tasks_for(
-                actor=self.actor, warehouse_id=wanted.pk, filters=filters, page=page
-            )
+            rows, token = self._find(wanted, query)
         except Forbidden:
             return {**shown, "is_forbidden": True}
-        query = {"warehouse": wanted.pk, **({} if status is None else {"status": status})}
         return {
             **shown,
-            "rows": [(each, describe_task(each), TONES.get(Task.Status(each.status), "")) for each in found],
+            "rows": rows,
+            "is_chosen": any(row["can_control"] for row in rows),
+            "controls": [(each.value, CONTROLS[each]) for each in (Control.RETRY, Control.RUN_NOW, Control.RUN_AT)],
+            "live_url": f"?{urlencode({**query, 'part': 'list', **self._after()})}",
+            "first_url": f"?{urlencode(query)}" if self._after() else None,
             "next_url": None if token is None else f"?{urlencode({**query, 'after': token})}",
+            "max_searched": MAX_SEARCHED if given.get("q") and parse_id(given["q"]) is None else None,
         }
 
-    def _statuses(self, warehouse: Any, current: str | None) -> list[tuple[str, str, bool]]:
-        query = {} if warehouse is None else {"warehouse": warehouse.pk}
-        return [
-            (_("All states"), f"?{urlencode(query)}", current is None),
-            *(
-                (each.value, f"?{urlencode({**query, 'status': each.value})}", each.value == current)
-                for each in Task.Status
-            ),
+    def _given(self) -> dict[str, str]:
+        """Return the filters of the address. Raises `BadRequest`."""
+        names = ("warehouse", "status", "queue", "q")
+        given = {
+            name: text
+            for name in names
+            if (text := self.request.GET.get(name, "").replace("\0", "").strip()[:MAX_TEXT_LENGTH])
+        }
+        if given.get("status", Task.Status.FAILED) not in Task.Status.values:
+            raise BadRequest("status: must be one of the states of tasks")
+        if given.get("queue", Task.Queue.SOFT_DELETION) not in QUEUE_DEFINITIONS:
+            raise BadRequest("queue: must be one of the queues of warehouses")
+        return given
+
+    def _after(self) -> dict[str, str]:
+        token = self.request.GET.get("after")
+        return {"after": token} if token else {}
+
+    def _find(self, warehouse: Warehouse, query: dict[str, str]) -> tuple[list[dict[str, Any]], str | None]:
+        status, queue, text = query.get("status"), query.get("queue"), query.get("q", "")
+        uuid = parse_id(text) if text else None
+        filters = TaskFilters(
+            statuses=None if status is None else [Task.Status(status)],
+            queues=None if queue is None else [queue],
+            object_uuid=uuid,
+            name_part="" if uuid is not None else text,
+        )
+        page = ListingPage(
+            listing_key("console tasks", *sorted(query.items())), self.request.GET.get("after"), ROWS_A_PAGE
+        )
+        found, token = list_warehouse_tasks_for(actor=self.actor, warehouse_id=warehouse.pk, filters=filters, page=page)
+        controllable = find_controllable_for(actor=self.actor, warehouse_id=warehouse.pk, tasks=found)
+        configs = list_queue_configs(warehouse.project_id, warehouse.pk)
+        retries = {name: effective_member(name, each.config, "max-retries") for name, each in configs.items()}
+        return [_row(each, each.pk in controllable, retries.get(each.queue)) for each in found], token
+
+    def _statuses(self, warehouse: Warehouse, query: dict[str, str]) -> list[dict[str, Any]]:
+        """Return the chips of the states, with counts for users who see all tasks, unless an object is searched."""
+        current, queue = query.get("status"), query.get("queue")
+        counts = None
+        if "q" not in query:
+            counts = count_warehouse_tasks_for(
+                actor=self.actor, warehouse_id=warehouse.pk, queues=None if queue is None else [queue]
+            )
+        others = {name: value for name, value in query.items() if name != "status"}
+        chips = [{"label": _("All states"), "url": f"?{urlencode(others)}", "is_current": current is None, "tone": ""}]
+        return chips + [
+            {
+                "label": STATES[each],
+                "url": f"?{urlencode({**others, 'status': each.value})}",
+                "is_current": each.value == current,
+                "tone": TONES.get(each, ""),
+                "count": None if counts is None else _bounded(counts[each]),
+            }
+            for each in Task.Status
         ]
 
 
-def _read_status(text: str) -> Task.Status:
-    try:
-        return Task.Status(text)
-    except ValueError:
-        raise BadRequest("status: must be one of the states of tasks") from None
+def _bounded(count: int) -> str:
+    return f"{grouped(MAX_COUNTED)}+" if count > MAX_COUNTED else grouped(count)
 
 
-def describe_task(task: Task) -> str:
-    """Return what a task does, such as `Purge sales.orders`."""
-    label = LABELS.get(Task.Queue(task.queue), task.queue) if task.queue in Task.Queue.values else task.queue
-    name = ".".join(task.entity_name)
-    return f"{label} {name}".strip()
-
-
-class TaskPage(Page):
-    """A task of a warehouse: its state, its error, its attempts, and what the user may do with it."""
-
-    template_name = "console/task.html"
-    section = "tasks"
-
-    def context(self) -> dict[str, Any]:
-        warehouse_id: UUID = self.kwargs["warehouse_id"]
-        task_id: UUID = self.kwargs["task_id"]
-        task = get_warehouse_task_for(
-            actor=self.actor, warehouse_id=warehouse_id, task_id=task_id, attempts=MAX_ATTEMPTS
-        )
-        ended_attempts: list[TaskAttempt] = task.ended_attempts  # type: ignore[attr-defined]  # of the selector
-        warehouse = get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
-        status = Task.Status(task.status)
-        title = describe_task(task)
-        return {
-            "title": title,
-            "breadcrumb": [
-                Crumb(warehouse.name, object_url("warehouse", warehouse_id, None)),
-                Crumb(_("Tasks"), f"{reverse('admin:tasks')}?{urlencode({'warehouse': warehouse_id})}"),
-                Crumb(title),
-            ],
-            "task": task,
-            "warehouse": warehouse,
-            "tone": TONES.get(status, ""),
-            "percent": round(task.progress * 100),
-            "attempts": [(each, TONES.get(Task.Status(each.status), "")) for each in ended_attempts],
-            "payload": json_lines(task.payload),
-            "details": json_lines(task.execution_details) if task.execution_details else None,
-            "actions": allowed_actions(status) if self._can_control(task) else (),
-            "object_url": self._object_url(task),
-        }
-
-    def _can_control(self, task: Task) -> bool:
-        """Return whether the service would let the user control the task: by the warehouse, or by its table or view."""
-        warehouse_id: UUID = self.kwargs["warehouse_id"]
-        (controls_all,) = require_on_warehouse(self.actor, warehouse_id, Can.USE, [Can.CONTROL_ALL_TASKS])
-        if controls_all:
-            return True
-        entity = find_task_entities(warehouse_id, [task]).get(task.entity_id)
-        return entity is not None and is_allowed(self.actor, Can.CONTROL_TASKS, *entity)
-
-    def _object_url(self, task: Task) -> str | None:
-        if task.entity_type not in Tabular.Kind.values or task.entity_uuid is None:
-            return None
-        return object_url(task.entity_type, task.entity_uuid, task.warehouse_id)
-
-    def post(self, request: HttpRequest, *, warehouse_id: UUID, task_id: UUID) -> HttpResponse:
-        """Do the action of the button, by the service that the API calls, and show the task again."""
-        name = request.POST.get("action", "")
-        if name not in ACTIONS:
-            raise BadRequest("action: must be one of the buttons of the page")
-        service, done = ACTIONS[name]
-        if service(actor=self.actor, scope=WarehouseTasks(warehouse_id), task_ids=[task_id]):
-            messages.success(request, str(done))
-        else:
-            messages.warning(request, _("Nothing was changed: the task is in another state by now."))
-        return HttpResponseRedirect(reverse("admin:task", args=[warehouse_id, task_id]))
-
-
-Service = Callable[..., Sequence[Task]]
-
-ACTIONS: Final[dict[str, tuple[Service, Text]]] = {
-    "run-now": (partial(run_tasks_at, at=None), gettext_lazy("The task runs as soon as a worker is free.")),
-    "retry": (retry_tasks, gettext_lazy("The task is scheduled again.")),
-    "stop": (stop_tasks, gettext_lazy("The worker stops the task at its next step.")),
-    "cancel": (cancel_tasks, gettext_lazy("The task was cancelled.")),
-}
-
-
-def allowed_actions(status: Task.Status) -> tuple[tuple[str, Text], ...]:
-    """Return the buttons of a task in this state, the main one last."""
-    match status:
-        case Task.Status.SCHEDULED:
-            return (("cancel", gettext_lazy("Cancel")), ("run-now", gettext_lazy("Run now")))
-        case Task.Status.RUNNING:
-            return (("stop", gettext_lazy("Stop")),)
-        case Task.Status.FAILED:
-            return (("retry", gettext_lazy("Retry now")),)
-        case _:
-            return ()
+def _row(task: Task, can_control: bool, max_retries: int | None) -> dict[str, Any]:  # noqa: FBT001
+    at_once = {Control.RETRY, Control.RUN_NOW, Control.STOP}
+    controls = [each for each in offered_controls(task) if each in at_once] if can_control else []
+    return {
+        "id": task.pk,
+        "name": describe_task(task),
+        "url": task_url(task),
+        "state": state_of(task),
+        "tone": tone_of(task),
+        "message": task.message if task.status != Task.Status.SUCCESS else "",
+        "queue": task.queue,
+        "progress": task.progress,
+        "attempt": task.attempt,
+        "max_attempts": None if max_retries is None else max_retries + 1,
+        "next_run": task.scheduled_for if task.status == Task.Status.SCHEDULED else None,
+        "created": task.created_at,
+        "ended": task.finished_at,
+        "can_control": can_control,
+        "action": (controls[-1].value, CONTROLS[controls[-1]]) if controls else None,
+    }

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.selectors.browse import warehouse_path
 from catalog.selectors.permission_objects import warehouse_object
 from catalog.selectors.warehouses import require_on_warehouse
+from icekeeper.kernel.errors.types import NotFound
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
@@ -22,6 +29,7 @@ from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.warehouse_choice import list_warehouses_by_project
 from management.admin.warehouses.actions import allowed_changes
 from management.admin.warehouses.add import list_projects_to_create_in
+from management.admin.warehouses.queue_settings import Entered, queue_settings_context, save_queue_settings
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for
 from tenancy.actor import is_instance_admin
@@ -32,6 +40,7 @@ TABS: Final = (
     Tab("storage", _("Storage")),
     Tab("rules", _("Rules")),
     Tab("access", _("Access")),
+    Tab("tasks", _("Tasks")),
 )
 
 
@@ -57,6 +66,7 @@ class WarehousePage(Page):
 
     template_name = "console/warehouse.html"
     section = "catalog"
+    entered: Entered | None = None
 
     def context(self) -> dict[str, Any]:
         warehouse_id: UUID = self.kwargs["warehouse_id"]
@@ -83,7 +93,22 @@ class WarehousePage(Page):
             shown["profile"] = json_lines(warehouse.storage_profile)
         elif current == "access":
             shown |= access_context(self.request, self.actor, warehouse_object(warehouse))
+        elif current == "tasks":
+            shown |= queue_settings_context(self.actor, warehouse, self.entered)
+            shown["tasks_url"] = f"{reverse('admin:tasks')}?{urlencode({'warehouse': warehouse_id})}"
         return shown
+
+    def post(self, request: HttpRequest, *, warehouse_id: UUID, tab: str = "") -> HttpResponse:
+        """Save the settings of a task queue, which are the only form of this page."""
+        if tab != "tasks":
+            raise NotFound("No such form")
+        warehouse = get_warehouse_for(actor=self.actor, action=Can.GET_METADATA, warehouse_id=warehouse_id)
+        self.entered = save_queue_settings(self.actor, warehouse, request.POST)
+        if self.entered is not None:
+            status = HTTPStatus.CONFLICT if self.entered.is_conflict else HTTPStatus.BAD_REQUEST
+            return self.render(self.context(), status=status)
+        messages.success(request, gettext("The settings of the queue were saved."))
+        return HttpResponseRedirect(request.path)
 
     def _first_table(self, warehouse: Warehouse) -> tuple[Snippet, ...]:
         """Return the code that creates the first table of an empty warehouse, for users who may create namespaces."""

@@ -117,6 +117,8 @@
     });
   }
 
+  document.addEventListener("ik-refreshed", (event) => setUpTimes(event.detail));
+
   // --- One of several panels -----------------------------------------------------------------------------------
 
   function setUpPanels(root) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TABS = {
-    "warehouse/{warehouse}": ("", "storage/", "rules/", "access/"),
+    "warehouse/{warehouse}": ("", "storage/", "rules/", "access/", "tasks/"),
     "warehouse/{warehouse}/namespace/{sales}": ("", "properties/", "access/"),
     "warehouse/{warehouse}/table/{table}": (
         "", "schema/", "snapshots/", "usage/", "access/", "properties/", "metadata/",
@@ -20,6 +20,7 @@ OTHERS = (
     "catalog/",
     "deleted/",
     "task/",
+    "task/change/?warehouse={warehouse}&action=cancel&task={task}",
     "audit/",
     "warehouse/",
     "search/?q=lines",
