@@ -52,6 +52,24 @@ class NamespaceProtected(Conflict):
     wire_type = "NamespaceProtected"
 
 
+class NamespaceChanged(Conflict):
+    """The namespace has another version than the form that was filled from it."""
+
+    wire_type, is_final = "NamespaceChanged", False
+
+
+class PropertiesChanged(Conflict):
+    """A property of a table or view has another value than the form that was filled from it."""
+
+    wire_type, is_final = "PropertiesChanged", False
+
+
+class PreviewOutdated(Conflict):
+    """Something that a preview showed has changed: nothing was done."""
+
+    wire_type, is_final = "PreviewOutdated", False
+
+
 class ChildNamespaceProtected(Conflict):
     wire_type = "ChildNamespaceProtected"
 

@@ -27,10 +27,14 @@ from management.admin.accounts.users import UserDeletePage, UserPage, UsersPage
 from management.admin.catalog.browse import CatalogPage, TreeFragment
 from management.admin.catalog.deleted import DeletedPage
 from management.admin.catalog.lakekeeper_links import LakekeeperLink
+from management.admin.catalog.namespace_drop import NamespaceDropPage
+from management.admin.catalog.namespace_forms import NamespaceAddPage, NamespaceMovePage
 from management.admin.catalog.namespaces import NamespacePage
+from management.admin.catalog.property_forms import NamespacePropertiesPage, TabularPropertiesPage
 from management.admin.catalog.protection import ProtectionAction
-from management.admin.catalog.restore import RestorePage
+from management.admin.catalog.restore import RestorePage, UndoDropAction
 from management.admin.catalog.search import SearchPage
+from management.admin.catalog.tabular_forms import TabularDropPage, TabularRenamePage
 from management.admin.catalog.tabulars import GenericTablePage, TablePage, ViewPage
 from management.admin.operations.audit import AuditPage
 from management.admin.operations.overview import OverviewPage, ProjectPage
@@ -53,6 +57,8 @@ def page(route: str, view: type[Page], name: str) -> URLPattern:
 
 
 WAREHOUSE = "warehouse/<uuid:warehouse_id>"
+NAMESPACE = f"{WAREHOUSE}/namespace/<uuid:namespace_id>"
+TABULAR = f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>"
 ACCESS = "access/object/<str:key>"
 
 urlpatterns = [
@@ -79,6 +85,7 @@ urlpatterns = [
     page("catalog/tree/", TreeFragment, "tree"),
     page("deleted/", DeletedPage, "deleted"),
     page("deleted/restore/", RestorePage, "restore"),
+    page("deleted/undo/", UndoDropAction, "undo-drop"),
     page("task/", TasksPage, "tasks"),
     page("task/change/", TaskChangePage, "task-change"),
     page("audit/", AuditPage, "audit"),
@@ -91,7 +98,15 @@ urlpatterns = [
     page(f"{WAREHOUSE}/edit-credential/", CredentialEditPage, "warehouse-edit-credential"),
     page(f"{WAREHOUSE}/validate/", StorageValidatePage, "warehouse-validate"),
     page(f"{WAREHOUSE}/delete/", WarehouseDeletePage, "warehouse-delete"),
-    page(f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>/protection/", ProtectionAction, "protection"),
+    page(f"{WAREHOUSE}/add-namespace/", NamespaceAddPage, "warehouse-add-namespace"),
+    page(f"{NAMESPACE}/add-namespace/", NamespaceAddPage, "namespace-add-namespace"),
+    page(f"{NAMESPACE}/move/", NamespaceMovePage, "namespace-move"),
+    page(f"{NAMESPACE}/drop/", NamespaceDropPage, "namespace-drop"),
+    page(f"{NAMESPACE}/edit-properties/", NamespacePropertiesPage, "namespace-edit-properties"),
+    page(f"{TABULAR}/protection/", ProtectionAction, "protection"),
+    page(f"{TABULAR}/rename/", TabularRenamePage, "tabular-rename"),
+    page(f"{TABULAR}/drop/", TabularDropPage, "tabular-drop"),
+    page(f"{TABULAR}/edit-properties/", TabularPropertiesPage, "tabular-edit-properties"),
     page(f"{WAREHOUSE}/<slug:tab>/", WarehousePage, "warehouse-tab"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/", NamespacePage, "namespace"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/<slug:tab>/", NamespacePage, "namespace-tab"),

@@ -13,7 +13,7 @@ from icekeeper.kernel.clock import now
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tenancy.authz.permission_epoch import permission_epoch
 from tests.console.conftest import Open
-from tests.console.test_rights import Ids, grants, ids, pages_and_calls  # noqa: F401 - fixtures
+from tests.console.test_rights import Ids, grants, ids, pages_and_calls, pages_of_changes  # noqa: F401 - fixtures
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
@@ -39,7 +39,7 @@ def test_query_counts(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F
         f"/ui/catalog/tree/?node=namespace:{ids.warehouse}:{ids.open}",
     ]
     others = ["/ui/", "/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", "/ui/search/?q=open"]
-    for address in [*pages_and_calls(ids), *others, *tree]:
+    for address in [*pages_and_calls(ids), *pages_of_changes(ids), *others, *tree]:
         if ids.closed in address or ids.tables["closed"] in address:
             continue
         permission_epoch.poll()  # as server processes do each second: only then they cache permissions

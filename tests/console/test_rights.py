@@ -152,6 +152,50 @@ def test_hidden_and_unknown_objects_have_the_same_page(grants: None, ids: Ids, o
         assert (status, page.replace(ids.project, "unknown")) == shown(address.format("unknown")), address
 
 
+def pages_of_changes(ids: Ids) -> dict[str, tuple[str, str]]:
+    """Return the API's list of allowed actions on the object, and the action that is needed, by the page's address."""
+    warehouse, management = f"/ui/warehouse/{ids.warehouse}", f"/management/v1/warehouse/{ids.warehouse}"
+    needed = {f"{warehouse}/add-namespace/": (f"{management}/actions", "create_namespace")}
+    for namespace_id in (ids.open, ids.closed):
+        for page, action in (
+            ("add-namespace", "create_namespace"), ("move", "move"), ("drop", "delete"),
+            ("edit-properties", "update_properties"),
+        ):  # fmt: skip
+            path = f"{management}/namespace/{namespace_id}/actions"
+            needed[f"{warehouse}/namespace/{namespace_id}/{page}/"] = (path, action)
+    for kind, uuid in (
+        *(("table", each) for each in ids.tables.values()), ("view", ids.views["open"]),
+        ("generic-table", ids.generic_tables["open"]),
+    ):  # fmt: skip
+        for page, action in (("rename", "rename"), ("drop", "drop"), ("edit-properties", "commit")):
+            if (kind, page) != ("generic-table", "edit-properties"):
+                needed[f"{warehouse}/{kind}/{uuid}/{page}/"] = (f"{management}/{kind}/{uuid}/actions", action)
+    return needed
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_pages_of_changes_need_the_action_of_the_api(grants: None, ids: Ids, open_as: Open, name: str) -> None:
+    give("modify", ObjectRef(Securable.Type.NAMESPACE, ids.open), user("engineer"))
+    browser = open_as(name)
+    statuses, expected, shown = {}, {}, ""
+    allowed: dict[str, tuple[int, list[str]]] = {}
+    for address, (path, action) in pages_of_changes(ids).items():
+        if path not in allowed:
+            found = call("GET", path, headers={"authorization": f"Bearer {name}"})
+            allowed[path] = found.status, [each["action"] for each in found.json().get("allowed-actions", [])]
+            shown += browser.get(f"{address.rstrip('/').rpartition('/')[0]}/").text
+        status, actions = allowed[path]
+        expected[address] = status if status != 200 or action in actions else 403
+        statuses[address] = browser.get(address).status
+        if expected[address] != 200:
+            assert browser.post(address, {"action": "nonsense", "name-0": "a"}).status in {400, 403, 404}, address
+        if address.endswith("edit-properties/") or expected[address] != 200:
+            continue
+        assert address in shown, "the control of an allowed action"
+    assert statuses == expected
+    assert not [address for address, status in expected.items() if status != 200 and address in shown]
+
+
 def without_random_parts(page: Any) -> str:
     """Return the text of a page without its request id and the CSRF token, which differ each time."""
     text: str = page.text.replace(page.header("X-Request-Id"), "")

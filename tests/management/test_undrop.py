@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Snapshot, Tabular
-from catalog.services.tables import undrop as undrops
 from catalog.services.tables.drop import expire_tabular
+from catalog.services.tables.named_targets import MAX_TARGETS
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -240,7 +240,7 @@ TARGET = {"type": "table", "id": NO_ONE}
         {"targets": [TARGET | {"type": None}]}, {"targets": [TARGET | {"type": ["table"]}]},
         {"targets": [TARGET | {"id": "t"}]}, {"targets": [TARGET | {"id": 1}]}, {"targets": [TARGET | {"id": None}]},
         {"targets": [TARGET | {"id": NO_ONE.replace("-", "")}]}, {"targets": [TARGET | {"id": "x" * 10_000}]},
-        {"targets": [TARGET | {"id": "\x00"}]}, {"targets": [TARGET] * (undrops.MAX_TARGETS + 1)},
+        {"targets": [TARGET | {"id": "\x00"}]}, {"targets": [TARGET] * (MAX_TARGETS + 1)},
     ],
 )  # fmt: skip
 def test_bodies_that_are_refused(
@@ -363,7 +363,7 @@ def test_as_many_as_are_allowed_at_once(
     api: ApiClient, warehouse: Warehouse, namespace: str, everything: Callable[[], Any]
 ) -> None:
     space, counts = Namespace.objects.get(), []
-    for count in (600, undrops.MAX_TARGETS):
+    for count in (600, MAX_TARGETS):
         rows = Tabular.objects.bulk_create(
             Tabular(
                 warehouse=warehouse, namespace=space, kind="table", uuid=new_id(), name=f"t{number}",

@@ -6,8 +6,8 @@ the database, snapshot rows, claims of new locations and the idempotency record 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache, metadata_of
 from catalog.selectors.tables.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
+from catalog.services.commit.expected_properties import require_properties
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import CommitRequest, Revision, revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
@@ -45,11 +46,15 @@ class TableIdentifiersNotUnique(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """The changes that a client requests of one table: `updates`, if the newest metadata meets all `requirements`."""
+    """The changes that a client requests of one table: `updates`, if the newest metadata meets all `requirements`.
+
+    The console also requires values of properties, None for one that is not set: `expected_properties`.
+    """
 
     table: Identifier
     requirements: list[Any]
     updates: list[Any]
+    expected_properties: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def commit_table(
@@ -127,6 +132,7 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
     """Compute the revision of `changes` to the metadata `before`; return `LoadedTabular` when they have no effect."""
     current = target.tabular_for(actor, Can.COMMIT, Tabular.Kind.TABLE)
     base = _checked_base(Version(current.id, current.metadata_location), before, changes.requirements)
+    require_properties(base, changes.expected_properties)
     change = apply_updates(
         base,
         changes.updates,

@@ -13,11 +13,13 @@ from catalog.errors import (
     NamespaceDeleteNotAllowed,
     NamespaceHasRunningTabularExpirations,
     NamespaceProtected,
+    PreviewOutdated,
     no_such_namespace,
 )
 from catalog.identifiers import Levels, dotted
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
+from catalog.selectors.subtree_preview import subtree_digest
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
@@ -43,14 +45,18 @@ def drop_namespace(
     warehouse_id: UUID,
     levels: Levels,
     force: bool = False,
+    expected_id: UUID | None = None,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Drop an empty namespace. Soft-deleted tabulars count as its content.
 
-    Raises `NoSuchNamespace`, `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
+    With `expected_id` another namespace that has the path by now is not dropped. Raises `NoSuchNamespace`,
+    `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
     """
     require_not_reserved(levels)
     namespace_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
+    if expected_id is not None and namespace_id != expected_id:
+        raise no_such_namespace(levels)
     try:
         with change(actor, idempotency_key) as tx:
             namespace = lock_namespace(warehouse_id, namespace_id, levels)
@@ -73,6 +79,7 @@ def drop_subtree(
     levels: Levels,
     purge: bool,
     force: bool = False,
+    digest: str | None = None,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Drop a namespace, those below it, and every table, view and generic table in them, including soft-deleted ones.
@@ -82,7 +89,8 @@ def drop_subtree(
 
     Raises `NoSuchNamespace`, `ReservedNamespace` (400); unless `force`, `NamespaceDeleteNotAllowed` (400) in a
     soft-delete warehouse and `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
-    `NamespaceHasRunningTabularExpirations` (409) while a soft-deleted tabular is being deleted permanently.
+    `NamespaceHasRunningTabularExpirations` (409) while a soft-deleted tabular is being deleted permanently. With the
+    `digest` of a preview (`subtree_digest`), `PreviewOutdated` (409) when the preview would show something else now.
     """
     require_not_reserved(levels)
     # Checked before anything is locked, so that denied requests block no other client. The permission to delete a
@@ -102,6 +110,8 @@ def drop_subtree(
             )
         tabulars = _lock_tabulars(namespaces)
         request_context.recheck_permissions()
+        if digest is not None and digest != subtree_digest(warehouse, top.pk, namespaces, tabulars):
+            raise PreviewOutdated("Something has changed since the preview")
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)

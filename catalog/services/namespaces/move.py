@@ -14,6 +14,7 @@ from catalog.identifiers import MAX_DEPTH, MAX_KEY_BYTES, Levels, NamespaceDepth
 from catalog.models import Namespace
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
+from catalog.services.namespaces.versions import require_version
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
@@ -49,7 +50,13 @@ class StorageLayoutForbidsNamespaceMove(BadRequest):
 
 
 def move_namespace(
-    *, actor: Actor, warehouse_id: UUID, namespace_id: UUID, destination: object, force: bool = False
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    namespace_id: UUID,
+    destination: object,
+    force: bool = False,
+    expected_version: int | None = None,
 ) -> Namespace:
     """Move a namespace to the path `destination`, with all namespaces below it.
 
@@ -58,7 +65,7 @@ def move_namespace(
 
     Raises `NoSuchNamespace` (also for the new parent), `AlreadyExists`, `ReservedNamespace`, `NamespaceDepthExceeded`,
     `NamespaceCannotMoveIntoSelf`, `StorageLayoutForbidsNamespaceMove`; unless `force`, `NamespaceProtected` and
-    `ChildNamespaceProtected` (409).
+    `ChildNamespaceProtected` (409); `NamespaceChanged` (409) when it has another version than `expected_version`.
     """
     if destination == []:
         raise NamespaceEmpty("destination: must have at least one level")
@@ -73,6 +80,7 @@ def move_namespace(
                 raise no_such_warehouse(warehouse_id)
             moved, below, parent = _lock(warehouse_id, namespace_id, levels)
             request_context.recheck_permissions()
+            require_version(moved, expected_version)
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:
@@ -182,7 +190,7 @@ def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) ->
         version=F("version") + 1,
         updated_at=now(),
     )
-    moved.path, moved.path_key = path, key
+    moved.path, moved.path_key, moved.version = path, key, moved.version + 1
     if _parent_id(parent) == moved.parent_id:
         return False
     moved.parent = parent

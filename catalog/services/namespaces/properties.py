@@ -9,6 +9,7 @@ from catalog.identifiers import Levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
 from catalog.services.idempotency import IdempotencyKey
+from catalog.services.namespaces.versions import require_version
 from icekeeper.kernel.errors.types import (
     BadRequest,
     InvalidLocation,
@@ -55,12 +56,14 @@ def update_namespace_properties(
     levels: Levels,
     removals: object,
     updates: object,
+    expected_version: int | None = None,
     idempotency_key: IdempotencyKey | None = None,
 ) -> PropertyChanges:
     """Merge property changes under the row's lock, so that concurrent changes are not lost.
 
     Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists; `LocationCannotBeUpdated` and
-    `LocationCannotBeRemoved` (400), as tabulars depend on the location.
+    `LocationCannotBeRemoved` (400), as tabulars depend on the location; `NamespaceChanged` (409) when the namespace has
+    another version than `expected_version`.
     """
     to_set = without_managed(read_properties(updates, "updates"))
     to_remove = _string_list(removals, "removals")
@@ -70,6 +73,7 @@ def update_namespace_properties(
     namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
     with change(actor, idempotency_key) as tx:
         namespace = lock_namespace(warehouse_id, namespace_id, levels)
+        require_version(namespace, expected_version)
         _require_same_location(namespace, to_set, to_remove)
         to_store = {key: value for key, value in to_set.items() if key != LOCATION}
         merged = dict(namespace.properties)

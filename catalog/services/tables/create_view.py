@@ -19,6 +19,7 @@ from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from catalog.selectors.tables.targets import find_target, find_target_of_commit
+from catalog.services.commit.expected_properties import require_properties
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import CommitRequest, revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
@@ -88,13 +89,15 @@ def replace_view(
     view: Identifier,
     requirements: list[Any],
     updates: list[Any],
+    expected_properties: Mapping[str, str | None] | None = None,
     idempotency_key: IdempotencyKey | None = None,
 ) -> LoadedTabular:
     """Apply `updates` if the newest metadata meets all `requirements`. Updates without an effect write nothing.
 
-    Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchView`, `CommitFailed` (409, nothing was
-    committed), `BadRequest`, `DefinerViewModification` (403), and `CommitStateUnknown` (500) when the connection to the
-    database was lost during the commit.
+    With `expected_properties`, raises `PropertiesChanged` as a commit to a table does. Raises
+    `ProtectedPropertyModification` (403) before any other error, `NoSuchView`, `CommitFailed` (409, nothing was done),
+    `BadRequest`, `DefinerViewModification` (403), and `CommitStateUnknown` (500) when the connection to the database
+    was lost during the commit.
     """
     require_may_set_owner(actor, updated_property_names(updates))
     with reserve_commit_slots([(warehouse_id, path_key(view.levels), lookup_key(view.name))]):
@@ -103,6 +106,7 @@ def replace_view(
             current = target.tabular_for(actor, Can.COMMIT, VIEW)
             base = metadata_of(Version(current.id, current.metadata_location), before)
             check_view_requirements(base, requirements)
+            require_properties(base, expected_properties or {})
             change = apply_view_updates(
                 base, updates, now_ms=now_ms(), between_updates=request_context.remaining_seconds
             )

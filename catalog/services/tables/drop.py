@@ -94,9 +94,9 @@ def drop_tabular(
         if row.protected and not force:
             raise Protected(f"{noun(kind)} is protected: {identifier}")
         if warehouse.has_soft_delete and not force:
-            details: dict[str, Any] = {
-                "expires_at": _hide(row, identifier.levels, warehouse=warehouse, purge=purge, created_by=actor.user_id)
-            }
+            paths = {row.namespace_id: identifier.levels}
+            expires_at = hide([row], paths, warehouse=warehouse, purge=purge, created_by=actor.user_id)
+            details: dict[str, Any] = {"expires_at": expires_at}
         else:
             if purge:
                 paths = {row.namespace_id: identifier.levels}
@@ -119,28 +119,40 @@ PURGE = "purge"
 """The `deletion_kind` of an expiration that is followed by a purge."""
 
 
-def _hide(row: Tabular, levels: Levels, *, warehouse: Warehouse, purge: bool, created_by: str | None) -> datetime:
-    """Under the locks of both rows, soft-delete a tabular: its name becomes free, its location, UUID and rights stay.
+def hide(
+    rows: Sequence[Tabular],
+    paths: Mapping[UUID, Levels],
+    *,
+    warehouse: Warehouse,
+    purge: bool,
+    created_by: str | None,
+) -> datetime:
+    """Under the locks of the rows and of their warehouse, soft-delete tabulars: names become free, locations, UUIDs and
+    rights stay.
 
-    Queues the task that deletes it permanently after the warehouse's expiration time: see `expire_tabular`. Returns
-    that time.
+    Queues the tasks that delete them permanently after the warehouse's expiration time: see `expire_tabular`. Returns
+    that time. `paths` has the levels of the namespaces.
     """
     dropped_at = now()
     expires_at = dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"])
-    Tabular.objects.filter(pk=row.pk).update(deleted_at=dropped_at)
-    task = NewTask(
-        queue=Task.Queue.SOFT_DELETION.value,
-        project_id=warehouse.project_id,
-        warehouse_id=warehouse.pk,
-        entity_type=row.kind,
-        entity_id=row.pk,
-        entity_uuid=row.uuid,
-        entity_name=[*levels, row.name],
-        payload={"deletion_kind": PURGE if purge else "default"},
-        scheduled_for=expires_at,
-        created_by=created_by or "",
+    Tabular.objects.filter(pk__in=[row.pk for row in rows]).update(deleted_at=dropped_at)
+    enqueue(
+        [
+            NewTask(
+                queue=Task.Queue.SOFT_DELETION.value,
+                project_id=warehouse.project_id,
+                warehouse_id=warehouse.pk,
+                entity_type=row.kind,
+                entity_id=row.pk,
+                entity_uuid=row.uuid,
+                entity_name=[*paths[row.namespace_id], row.name],
+                payload={"deletion_kind": PURGE if purge else "default"},
+                scheduled_for=expires_at,
+                created_by=created_by or "",
+            )
+            for row in rows
+        ]
     )
-    enqueue([task])
     return expires_at
 
 

@@ -37,16 +37,20 @@ def rename_tabular(
     source: Identifier,
     destination: Identifier,
     kind: Tabular.Kind,
+    expected_uuid: UUID | None = None,
     idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Rename a tabular, in its namespace or to another one; its files and UUID do not change.
 
+    With `expected_uuid` only the tabular with this id is renamed: another one with the name is not the one to rename.
     Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination, `AlreadyExists` when the
     name is taken there, and `Forbidden` when the caller would gain permissions on it through the new namespace, or
     would allow its owners to grant what managed access forbids them now.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
+    if expected_uuid is not None and tabular.uuid != expected_uuid:
+        raise no_such_tabular(kind, source)
     require_name(destination.name, f"{noun(kind).lower()} name")
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
     namespace_id = goal.namespace_to_create_in(actor, kind)

@@ -13,7 +13,7 @@ from catalog.selectors.permission_objects import namespace_object
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
-from management.admin.catalog.protection import protection_switch
+from management.admin.catalog.controls import namespace_controls
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
@@ -39,14 +39,7 @@ class NamespacePage(Page):
             "namespace": namespace,
             "tabs": link_tabs(TABS, current, "admin:namespace", [warehouse_id, namespace_id]),
             "tab": current,
-            "protection": protection_switch(
-                self.actor,
-                "namespace",
-                warehouse_id=warehouse_id,
-                object_id=namespace_id,
-                own_id=namespace.pk,
-                is_protected=namespace.protected,
-            ),
+            "controls": namespace_controls(self.actor, namespace),
             **tree_context(found.path, "namespace", namespace_id, name),
         }
         if current == "contents":

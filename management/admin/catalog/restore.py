@@ -46,13 +46,13 @@ class RestorePage(Page):
     def context(self) -> dict[str, Any]:
         warehouse = self._warehouse(self.request.GET)
         preview = preview_undrop_for(
-            actor=self.actor, warehouse_id=warehouse.pk, targets=_read_targets(self.request.GET)
+            actor=self.actor, warehouse_id=warehouse.pk, targets=read_targets(self.request.GET)
         )
         return self._shown(warehouse, preview)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Restore what the preview showed, by the service of the API. 409 with the new state if that has changed."""
-        warehouse, targets = self._warehouse(request.POST), _read_targets(request.POST)
+        warehouse, targets = self._warehouse(request.POST), read_targets(request.POST)
         preview = preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)
         if preview.digest != request.POST.get("digest"):
             return self._render_change(warehouse, preview)
@@ -96,7 +96,26 @@ class RestorePage(Page):
         }
 
 
-def _read_targets(given: QueryDict) -> list[Named]:
+class UndoDropAction(Page):
+    """Restores what was just dropped, for the button in the message about the drop. What is not dropped is skipped."""
+
+    http_method_names = ["post"]
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        warehouse_id = parse_id(request.POST.get("warehouse", ""))
+        if warehouse_id is None:
+            raise NotFound("No such warehouse")
+        targets = read_targets(request.POST)
+        undrop_tabulars(actor=self.actor, warehouse_id=warehouse_id, targets=targets)
+        kind, uuid = targets[0]
+        if len(targets) == 1:
+            messages.success(request, _("It was restored."))
+            return HttpResponseRedirect(object_url(kind.value, uuid, warehouse_id))
+        messages.success(request, _("%(count)s objects were restored.") % {"count": len(targets)})
+        return HttpResponseRedirect(object_url("warehouse", warehouse_id, None))
+
+
+def read_targets(given: QueryDict) -> list[Named]:
     """Return the objects of an address or a form. Raises `BadRequest` for none, and for texts that name none."""
     targets: list[Named] = []
     for text in given.getlist("target"):

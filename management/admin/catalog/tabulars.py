@@ -23,8 +23,8 @@ from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
+from management.admin.catalog.controls import tabular_controls
 from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
-from management.admin.catalog.protection import protection_switch
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
 from management.admin.catalog.snippet_targets import snippet_target
@@ -73,14 +73,7 @@ class TabularPage(Page):
             "kind_label": self.kind_label,
             "tabs": link_tabs(self.tabs, current, f"admin:{self.kind.value}", [warehouse_id, object_id]),
             "tab": current,
-            "protection": protection_switch(
-                self.actor,
-                self.kind.value,
-                warehouse_id=warehouse_id,
-                object_id=object_id,
-                own_id=tabular.pk,
-                is_protected=tabular.protected,
-            ),
+            "controls": tabular_controls(self.actor, tabular),
             "tab_template": f"console/tabs/{self.overview_template if current == 'overview' else current}.html",
             "facts": find_facts(warehouse_id=warehouse_id, uuids=[object_id]).get(object_id),
             **tree_context(located.path, self.kind.value, object_id, tabular.name),

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from catalog.models import Tabular
 from catalog.selectors.tables.search import FoundTabular
 from catalog.services.protection import Protection
-from catalog.services.tables.undrop import MAX_TARGETS
+from catalog.services.tables.named_targets import MAX_TARGETS
 from management.api.serializers import (
     LAST_PAGE,
     ONLY_WITH_PAGES,

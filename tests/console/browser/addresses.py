@@ -46,8 +46,17 @@ ACCOUNTS = (
     "project/add/",
     *(f"project/{{project}}/{tab}" for tab in ("settings/", "delete/")),
 )
+CHANGES = (
+    "warehouse/{warehouse}/add-namespace/",
+    *(
+        f"warehouse/{{warehouse}}/namespace/{{sales}}/{page}/"
+        for page in ("add-namespace", "move", "drop", "edit-properties")
+    ),
+    *(f"warehouse/{{warehouse}}/table/{{table}}/{page}/" for page in ("rename", "drop", "edit-properties")),
+    *(f"warehouse/{{warehouse}}/table/{{hostile table}}/{page}/" for page in ("rename", "drop")),
+)
 
 
 def all_addresses(ids: Mapping[str, str]) -> list[str]:
-    paths = [*OTHERS, *ACCOUNTS, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
+    paths = [*OTHERS, *ACCOUNTS, *CHANGES, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
     return [f"/ui/{path.format_map(ids)}" for path in paths]
