@@ -103,7 +103,7 @@ def test_drop_an_empty_one(admin: Visitor, root: CallerClient, page_of: Address,
     late = admin.submit(page, address, "drop")
     assert (late.status, "something has changed" in late.plain) == (409, True)
     assert "To confirm, type the name" in late.plain
-    inner = quote("\x1f".join(("open", HOSTILE, "late")), safe="")
+    inner = quote(f"open\x1f{HOSTILE}\x1flate", safe="")
     assert root.delete(f"/namespaces/{inner}").status == 204
     done = admin.submit(page, address, "drop")
     assert (done.status, done.location) == (302, page_of("open"))
