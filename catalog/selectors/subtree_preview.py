@@ -62,7 +62,7 @@ def preview_subtree_for(*, actor: Actor, warehouse_id: UUID, namespace_id: UUID)
     missing = no_such_object("namespace", namespace_id)
     require_permission(actor, Can.DELETE, Securable.Type.NAMESPACE, top.pk, missing=missing)
     subtree = Namespace.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).in_subtree(top.path_key)
-    # The namespace itself is one of them; one more tells that there are more.
+    # The namespace itself is one of them; one more row means that there are more.
     rows = list(subtree.defer("properties").order_by("id")[: MAX_SHOWN + 2])
     below = [row for row in rows if row.pk != top.pk][: MAX_SHOWN + 1]
     within = [top.pk, *(row.pk for row in below[:MAX_SHOWN])]

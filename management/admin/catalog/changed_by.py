@@ -27,7 +27,7 @@ def last_changed_by(actor: Actor, namespace: Namespace) -> str:
     project_id = namespace.warehouse.project_id
     if not is_allowed(actor, Can.READ_AUDIT, Securable.Type.PROJECT, project_id):
         return ""
-    filters = AuditFilters(project=project_id, object_type="namespace", object_id=str(namespace.pk), outcome="allowed")
+    filters = AuditFilters(project=project_id, object_type="namespace", object_id=str(namespace.pk))
     page = ListingPage("console last change", None, _READ)
     records, _token = list_audit_records_for(actor=actor, filters=filters, page=page)
     return next((each.actor for each in records if each.event in _EVENTS), "")
