@@ -247,6 +247,29 @@ class Snapshot(models.Model):
         return str(self.snapshot_id)
 
 
+class FileStatistics(models.Model):
+    """What the manifests of one snapshot say about its files, as a worker read them.
+
+    `document` is that of `catalog.iceberg.file_totals.FileSummary`, bounded in size; null with `error`, which says why
+    the files could not be read. Of each table the last few snapshots that were read are kept.
+    """
+
+    tabular = models.ForeignKey("catalog.Tabular", on_delete=models.CASCADE, related_name="file_statistics")
+    snapshot_id = models.BigIntegerField("snapshot ID")
+    document: models.JSONField[dict[str, Any] | None] = models.JSONField(null=True)
+    error = models.TextField(default="", help_text="Why the files could not be read.")
+    read_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = verbose_name_plural = "file statistics"
+        constraints = [
+            models.UniqueConstraint(fields=["tabular", "snapshot_id"], name="file_statistics_once_per_snapshot")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.snapshot_id)
+
+
 class LocationClaimQuerySet(models.QuerySet["LocationClaim"]):
     def of_tabulars(self, ids: Collection[UUID]) -> Self:
         return self.filter(tabular_id__in=ids)

@@ -219,6 +219,12 @@ PERIODIC_JOBS = [
         where=Where.ONE_WORKER,
     ),
     Job(
+        name="old-file-statistics",
+        run="catalog.services.file_statistics.delete_old_file_statistics",
+        every=6 * HOUR,
+        where=Where.ONE_WORKER,
+    ),
+    Job(
         name="old-endpoint-statistics",
         run="management.endpoint_statistics.delete_old_statistics",
         every=6 * HOUR,

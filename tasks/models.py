@@ -45,6 +45,7 @@ class Task(models.Model):
         TABULAR_PURGE = "tabular_purge"
         TASK_LOG_CLEANUP = "task_log_cleanup"
         STATISTICS = "statistics"
+        FILE_STATISTICS = "file_statistics"
         EXPIRE_SNAPSHOTS = "expire_snapshots"
         REMOVE_ORPHAN_FILES = "remove_orphan_files"
 

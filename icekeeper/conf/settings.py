@@ -238,6 +238,11 @@ class Settings(DatabaseSettings):
     task_statistics_workers: WorkerCount = Field(
         1, description="Threads of a worker that record statistics of warehouses; 0 leaves them to other workers"
     )
+    task_file_statistics_workers: WorkerCount = Field(
+        1,
+        description="Threads of a worker that read the manifests of tables for the tab Files of the console; 0 leaves "
+        "them to other workers",
+    )
 
     # --- credentials of warehouses ------------------------------------------------------------------------------
     pg_encryption_key: Annotated[SecretStr, Field(min_length=1)] | None = Field(

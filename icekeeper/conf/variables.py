@@ -26,6 +26,7 @@ OWN_FIELDS = frozenset(
         "metrics_day_retention",
         "endpoint_stat_retention",
         "task_statistics_workers",
+        "task_file_statistics_workers",
         "access_tokens",
         "access_token_default_lifetime",
         "access_token_max_lifetime",

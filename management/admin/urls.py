@@ -35,7 +35,7 @@ from management.admin.catalog.protection import ProtectionAction
 from management.admin.catalog.restore import RestorePage, UndoDropAction
 from management.admin.catalog.search import SearchPage
 from management.admin.catalog.tabular_forms import TabularDropPage, TabularRenamePage
-from management.admin.catalog.tabulars import GenericTablePage, TablePage, ViewPage
+from management.admin.catalog.tabulars import FilesReadingPage, GenericTablePage, TablePage, ViewPage
 from management.admin.operations.audit import AuditPage
 from management.admin.operations.overview import OverviewPage, ProjectPage
 from management.admin.operations.server import ServerPage, SupportBundle
@@ -111,6 +111,7 @@ urlpatterns = [
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/", NamespacePage, "namespace"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/<slug:tab>/", NamespacePage, "namespace-tab"),
     page(f"{WAREHOUSE}/table/<uuid:object_id>/", TablePage, "table"),
+    page(f"{WAREHOUSE}/table/<uuid:object_id>/files/reading/", FilesReadingPage, "table-files"),
     page(f"{WAREHOUSE}/table/<uuid:object_id>/<slug:tab>/", TablePage, "table-tab"),
     page(f"{WAREHOUSE}/view/<uuid:object_id>/", ViewPage, "view"),
     page(f"{WAREHOUSE}/view/<uuid:object_id>/<slug:tab>/", ViewPage, "view-tab"),

@@ -59,7 +59,7 @@ def byte_size(number: float | None) -> str:
 
 def _scaled(number: float, base: float, units: tuple[str, ...]) -> str:
     sign, size, unit = "-" if number < 0 else "", abs(number), 0
-    while unit < len(units) - 1 and float(f"{size:.{_DIGITS}g}") >= base:
+    while unit < len(units) - 1 and max(size, float(f"{size:.{_DIGITS}g}")) >= base:
         size /= base
         unit += 1
     text = f"{size:.0f}" if unit == 0 or size >= 10 ** (_DIGITS - 1) else f"{size:.{_DIGITS}g}"

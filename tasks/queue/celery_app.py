@@ -23,6 +23,7 @@ CELERY_QUEUES: Final = (
     Task.Queue.TABULAR_PURGE.value,
     Task.Queue.TASK_LOG_CLEANUP.value,
     Task.Queue.STATISTICS.value,
+    Task.Queue.FILE_STATISTICS.value,
 )
 """The queues of tasks that Celery workers execute; a queue of the broker has the same name."""
 

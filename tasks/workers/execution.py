@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from catalog.services.file_statistics import read_file_statistics
 from catalog.services.locations.purge import purge
 from catalog.services.tables.drop import expire_tabular
 from catalog.services.warehouse_statistics import record_statistics
@@ -26,6 +27,7 @@ WORK: Final[dict[str, Work]] = {
     Task.Queue.TABULAR_PURGE.value: purge,
     Task.Queue.TASK_LOG_CLEANUP.value: clean_task_log,
     Task.Queue.STATISTICS.value: lambda lease, _: record_statistics(lease),
+    Task.Queue.FILE_STATISTICS.value: read_file_statistics,
 }
 
 logger = logging.getLogger("icekeeper.tasks")
@@ -39,6 +41,7 @@ def slots_by_setting() -> dict[str, int]:
         Task.Queue.TABULAR_PURGE.value: conf.task_tabular_purge_workers,
         Task.Queue.TASK_LOG_CLEANUP.value: conf.task_log_cleanup_workers,
         Task.Queue.STATISTICS.value: conf.task_statistics_workers,
+        Task.Queue.FILE_STATISTICS.value: conf.task_file_statistics_workers,
     }
 
 

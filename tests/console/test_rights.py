@@ -87,8 +87,9 @@ def pages_and_calls(ids: Ids) -> dict[str, str]:
             f"{warehouse}/namespace/{namespace_id}/": f"{catalog}/{name}",
             f"{warehouse}/namespace/{namespace_id}/properties/": f"{catalog}/{name}",
         }
-    for uuid in ids.tables.values():
-        for tab in ("", "schema/", "snapshots/", "usage/", "properties/", "metadata/"):
+    for namespace, uuid in ids.tables.items():
+        compared[f"{warehouse}/table/{uuid}/files/"] = f"{catalog}/{namespace}/tables/a/credentials"
+        for tab in ("", "schema/", "snapshots/", "usage/", "health/", "properties/", "metadata/"):
             compared[f"{warehouse}/table/{uuid}/{tab}"] = f"{management}/warehouse/{ids.warehouse}/table/{uuid}/actions"
     for uuid in ids.views.values():
         for tab in ("", "schema/", "versions/", "properties/", "metadata/"):

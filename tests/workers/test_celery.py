@@ -172,7 +172,8 @@ def test_a_drop_wakes_a_worker_and_beat_keeps_the_timers(on_redis: Deployment, r
         until(lambda: worker.done("tabular_purge") == 2)
         registered = on_redis.ask("inspect", "registered")
         assert re.findall(r"icekeeper\.\w+", registered) == [
-            "icekeeper.soft_deletion", "icekeeper.statistics", "icekeeper.tabular_purge", "icekeeper.task_log_cleanup",
+            "icekeeper.file_statistics", "icekeeper.soft_deletion", "icekeeper.statistics", "icekeeper.tabular_purge",
+            "icekeeper.task_log_cleanup",
         ]  # fmt: skip
 
 

@@ -47,6 +47,12 @@ def find_current_schema(metadata: TableMetadata | ViewMetadata) -> dict[str, Any
     return find_schema(metadata, schema_id)
 
 
+def find_snapshot(metadata: TableMetadata, snapshot_id: Any) -> dict[str, Any] | None:
+    """Return the snapshot with that id, None if there is none. The newest ones are mostly at the end."""
+    snapshots = list_objects(metadata, "snapshots")
+    return next((each for each in reversed(snapshots) if each.get("snapshot-id") == snapshot_id), None)
+
+
 def find_current_version(metadata: ViewMetadata) -> dict[str, Any] | None:
     """Return the current version of a view; None if it is missing."""
     current_id = metadata.get("current-version-id")

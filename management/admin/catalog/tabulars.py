@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from catalog.errors import no_such_object
 from catalog.iceberg.display.columns import list_column_rows
 from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
 from catalog.iceberg.totals import read_engine, read_totals
@@ -24,6 +26,8 @@ from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.controls import tabular_controls
+from management.admin.catalog.files_tab import files_context, reading_state, request_files
+from management.admin.catalog.health_tab import health_context
 from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
@@ -35,6 +39,9 @@ from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.templatetags.console import byte_size
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import require_permission
+from tenancy.models import Securable
 
 FIRST_COLUMNS: Final = 7
 MAX_COLUMNS: Final = 2_000
@@ -62,8 +69,8 @@ class TabularPage(Page):
     def context(self) -> dict[str, Any]:
         warehouse_id: UUID = self.kwargs["warehouse_id"]
         object_id: UUID = self.kwargs["object_id"]
-        current = choose_tab(self.tabs, self.kwargs.get("tab"))
         located = self.located
+        current = choose_tab(self.tabs, self.kwargs.get("tab"))
         tabular = located.tabular
         shown = {
             "title": tabular.name,
@@ -71,7 +78,7 @@ class TabularPage(Page):
             "tabular": tabular,
             "kind": self.kind.value,
             "kind_label": self.kind_label,
-            "tabs": link_tabs(self.tabs, current, f"admin:{self.kind.value}", [warehouse_id, object_id]),
+            "tabs": link_tabs(self.visible_tabs(), current, f"admin:{self.kind.value}", [warehouse_id, object_id]),
             "tab": current,
             "controls": tabular_controls(self.actor, tabular),
             "tab_template": f"console/tabs/{self.overview_template if current == 'overview' else current}.html",
@@ -80,6 +87,10 @@ class TabularPage(Page):
             **self.head(),
         }
         return {**shown, **getattr(self, f"{current}_tab")()}
+
+    def visible_tabs(self) -> Sequence[Tab]:
+        """Return the tabs that the user may open."""
+        return self.tabs
 
     def head(self) -> dict[str, Any]:
         """Return what stands above the tabs, next to the name."""
@@ -156,7 +167,9 @@ class TablePage(MetadataPage):
         Tab("overview", _("Overview")),
         Tab("schema", _("Schema")),
         Tab("snapshots", _("Snapshots")),
+        Tab("files", _("Files")),
         Tab("usage", _("Usage")),
+        Tab("health", _("Health")),
         Tab("access", _("Access")),
         Tab("properties", _("Properties")),
         Tab("metadata", _("Metadata")),
@@ -197,6 +210,52 @@ class TablePage(MetadataPage):
 
     def usage_tab(self) -> dict[str, Any]:
         return usage_context(self.located.tabular.pk)
+
+    @property
+    def reads_data(self) -> bool:
+        return self.loaded.rights is not None
+
+    def visible_tabs(self) -> Sequence[Tab]:
+        """Manifests contain values of partitions: the files are for users who may read the data."""
+        return [each for each in self.tabs if each.slug != "files" or self.reads_data]
+
+    def require_to_read_data(self) -> None:
+        """Raises `Forbidden` as the APIs do."""
+        if not self.reads_data:
+            tabular = self.located.tabular
+            missing = no_such_object(self.kind.value, tabular.uuid)
+            require_permission(self.actor, Can.READ_DATA, Securable.Type.TABLE, tabular.pk, missing=missing)
+
+    def files_tab(self) -> dict[str, Any]:
+        self.require_to_read_data()
+        return files_context(self.metadata, self.located.tabular, self.request.GET)
+
+    def health_tab(self) -> dict[str, Any]:
+        return health_context(
+            self.metadata,
+            self.located.tabular,
+            self.located.identifier,
+            document_size=len(self.loaded.document),
+            reads_data=self.reads_data,
+        )
+
+
+class FilesReadingPage(TablePage):
+    """Queues the task that reads the files of a snapshot (POST), and shows the state of that task (GET, a fragment)."""
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return request_files(
+            request,
+            actor=self.actor,
+            tabular=self.located.tabular,
+            metadata=self.metadata,
+            warehouse_id=self.warehouse_id,
+        )
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        self.require_to_read_data()
+        shown = reading_state(self.metadata, self.located.tabular, request.GET)
+        return HttpResponse(render_to_string("console/parts/files_reading.html", shown, request))
 
 
 class ViewPage(MetadataPage):

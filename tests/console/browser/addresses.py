@@ -8,7 +8,7 @@ TABS = {
     "warehouse/{warehouse}": ("", "storage/", "rules/", "access/", "tasks/"),
     "warehouse/{warehouse}/namespace/{sales}": ("", "properties/", "access/"),
     "warehouse/{warehouse}/table/{table}": (
-        "", "schema/", "snapshots/", "usage/", "access/", "properties/", "metadata/",
+        "", "schema/", "snapshots/", "usage/", "health/", "access/", "properties/", "metadata/",
     ),
     "warehouse/{warehouse}/table/{hostile table}": ("", "schema/"),
     "warehouse/{warehouse}/view/{view}": ("", "schema/", "versions/", "properties/", "metadata/"),

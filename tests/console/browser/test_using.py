@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from tests.console.browser.conftest import Visit
 from tests.console.browser.console_server import HOSTILE_NAME, ConsoleServer, User
+from tests.console.browser.test_pages import barriers
 
 
 def test_a_one_time_address_signs_in_once(visit: Visit, console: ConsoleServer) -> None:
@@ -167,3 +168,16 @@ def test_a_member_is_added_without_a_script(visit: Visit, console: ConsoleServer
     page.get_by_role("button", name="Remove engineer").click()
     expect(page.get_by_role("link", name="engineer", exact=True)).to_have_count(0)
     context.close()
+
+
+def test_files_are_read_by_the_worker(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit(User.DATA_ENGINEER)
+    visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['table']}/files/")
+    page = visitor.page
+    page.get_by_role("button", name="Read the files").click()
+    chart = page.get_by_role("img", name=re.compile("2 data files by size; the target is 512"))
+    expect(chart).to_be_visible()
+    expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
+    page.get_by_role("navigation").get_by_role("link", name="Health").click()
+    expect(page.get_by_text("What is good")).to_be_visible()
+    assert barriers(visitor) == []
