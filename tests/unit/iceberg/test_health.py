@@ -29,7 +29,12 @@ def facts(files: FileSummary | None = None, **more: Any) -> TableFacts:
         "snapshots": [{"timestamp-ms": AT.timestamp() * 1000 // 1 - 1}],
         "current-snapshot-id": 1,
     }
-    members = {"metadata": metadata, "document_size": 2000, "totals": Totals(10, 10, 1, 0, 0, 0, 1, 1, 1), "scans": 3}
+    members = {
+        "metadata": metadata,
+        "document_size": 2000,
+        "totals": Totals(10, 10, 1, 0, 0, 0, 1, 1, 1, None),
+        "scans": 3,
+    }
     return TableFacts(**{**members, "at": AT, "catalog": "ice", "name": NAME, "files": files, **more})
 
 
@@ -75,11 +80,11 @@ def test_small_files() -> None:
 
 
 def test_estimates_without_files() -> None:
-    small = facts(totals=Totals(10, 1000 * MIB, 1000, 300, 900, 0, 900, 1, 1))
+    small = facts(totals=Totals(10, 1000 * MIB, 1000, 300, 900, 0, 900, 1, 1, None))
     assert problems(small) == {
         "average_file": Severity.WARNING, "delete_files": Severity.BAD, "manifests": Severity.BAD
     }  # fmt: skip
-    unknown = facts(totals=Totals(None, None, None, None, None, None, None, 0, 0), metadata={}, scans=0)
+    unknown = facts(totals=Totals(None, None, None, None, None, None, None, 0, 0, None), metadata={}, scans=0)
     assert problems(unknown) == {"scan_reports": Severity.INFO}
 
 
@@ -119,7 +124,7 @@ def test_snapshots_and_metadata() -> None:
 def test_partitions_and_statistics() -> None:
     skewed = found(facts(files_of(20_000 * MIB, *[512 * MIB] * 9, partitions=10)))["skewed_partitions"]
     assert (skewed.severity, skewed.numbers["partition"], skewed.cures) == (Severity.WARNING, "0", ())
-    many = {"totals": Totals(2_000_000, 1, 1, 0, 0, 0, 1, 1, 1)}
+    many = {"totals": Totals(2_000_000, 1, 1, 0, 0, 0, 1, 1, 1, None)}
     assert problems(facts(**many)) == {"column_statistics": Severity.INFO}
     known = {"statistics": [{"snapshot-id": 1}], "current-snapshot-id": 1}
     assert found(facts(metadata=known, **many))["column_statistics"].severity is Severity.GOOD
