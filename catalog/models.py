@@ -138,6 +138,8 @@ class Tabular(models.Model):
             models.Index(
                 fields=["warehouse", "location"], opclasses=["uuid_ops", "text_pattern_ops"], name="tabular_below"
             ),
+            # For the search over all warehouses; as above.
+            models.Index(fields=["location"], opclasses=["text_pattern_ops"], name="tabular_by_location"),
             # The last three are for statistics and for dropped rows, which no other index contains.
             models.Index(
                 fields=["warehouse", "kind"], condition=models.Q(deleted_at__isnull=True), name="tabular_by_kind"

@@ -1,42 +1,30 @@
-"""Search over everything that the user may see: by name, or by the id of an object. Nothing is cached."""
+"""Search over everything that the user may see: by name, tag, location or id. Nothing is cached."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from catalog.selectors.tables.search import Wanted, search_tabulars_for
-from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.http.paging import Page as ListingPage
-from management.admin.navigation import object_url
+from catalog.selectors.search import Scope, SearchHit, SearchText, search_for
+from management.admin.navigation import Text, object_url
 from management.admin.pages import Page, render_page
-from management.admin.warehouse_choice import list_warehouses_by_project
-from storage.models import Warehouse
-from tenancy.models import Project
+from tenancy.selectors.projects import list_projects_for
 
-MAX_HITS: Final = 10
-"""Of a warehouse."""
-MAX_SHOWN: Final = 30
-MAX_WAREHOUSES: Final = 5
-"""Active warehouses that one search looks through: the first ones. The page says if there are more."""
-MAX_LENGTH: Final = 200
+MAX_SHOWN: Final = 50
+MAX_IN_BOX: Final = 20
+"""In the search box, where the user types on."""
 
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    kind: str
-    name: str
-    where: str
-    url: str
-    distance: float
-
-    @property
-    def icon(self) -> str:
-        return "folder" if self.kind == "namespace" else self.kind
+LABELS: Final[dict[Scope, Text]] = {
+    Scope.NAME: _("Names"),
+    Scope.TAG: _("Tags"),
+    Scope.LOCATION: _("Locations"),
+    Scope.ID: _("Ids"),
+}
+ICONS: Final = {"namespace": "folder", "project": "catalog"}
 
 
 class SearchPage(Page):
@@ -46,65 +34,45 @@ class SearchPage(Page):
     title = _("Search")
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        shown = self.context()
         if request.GET.get("part") == "results":
-            return render_page(request, "console/parts/search_results.html", shown)
-        return self.render(shown)
+            return render_page(request, "console/parts/search_results.html", self._results(MAX_IN_BOX))
+        return self.render(self.context())
 
     def context(self) -> dict[str, Any]:
-        text = self.request.GET.get("q", "").strip()[:MAX_LENGTH]
-        hits, is_complete = self._find(text) if text else ([], True)
-        return {"text": text, "hits": hits, "is_complete": is_complete}
+        shown = self._results(MAX_SHOWN)
+        scope, text = shown["scope"], shown["term"]
+        chips: list[tuple[Text, str | None]] = [(_("Everything"), None), *((LABELS[each], each) for each in Scope)]
+        return shown | {
+            "chips": [
+                (label, f"?{urlencode({'q': text, **({'in': each} if each else {})})}", each == scope)
+                for label, each in chips
+            ]
+        }
 
-    def _find(self, text: str) -> tuple[list[Hit], bool]:
-        """Return the best hits, and whether all warehouses were searched."""
-        hits: list[Hit] = []
-        searched, is_complete = 0, True
-        folded = text.casefold()
-        for project, warehouses in list_warehouses_by_project(self.actor).projects:
-            if folded in project.name.casefold() or text == project.pk:
-                hits.append(
-                    Hit(
-                        "project",
-                        project.name,
-                        str(_("project")),
-                        _project_url(project),
-                        _distance(folded, project.name),
-                    )
-                )
-            for warehouse in warehouses:
-                if folded in warehouse.name.casefold() or text == str(warehouse.pk):
-                    url = object_url("warehouse", warehouse.pk, None)
-                    hits.append(Hit("warehouse", warehouse.name, project.name, url, _distance(folded, warehouse.name)))
-                if warehouse.status != Warehouse.Status.ACTIVE:
-                    continue
-                if searched == MAX_WAREHOUSES:
-                    is_complete = False
-                    continue
-                searched += 1
-                hits += self._tabulars(warehouse, text)
-        return sorted(hits, key=lambda each: each.distance)[:MAX_SHOWN], is_complete
-
-    def _tabulars(self, warehouse: Warehouse, text: str) -> list[Hit]:
-        page = ListingPage("search", None, MAX_HITS)
-        try:
-            found, _token = search_tabulars_for(
-                actor=self.actor, warehouse_id=warehouse.pk, wanted=Wanted(text), page=page
-            )
-        except CatalogError:
-            return []
-        return [
-            Hit(
-                each.kind, each.name, ".".join((warehouse.name, *each.levels)),
-                object_url(each.kind, each.uuid, warehouse.pk), each.distance or 0.0,
-            )
-            for each in found
-        ]  # fmt: skip
+    def _results(self, limit: int) -> dict[str, Any]:
+        text = self.request.GET.get("q", "")
+        wanted = SearchText.parse(text)
+        chosen = self.request.GET.get("in")
+        if wanted.scope is None and chosen in set(Scope):
+            wanted = SearchText(wanted.text, Scope(chosen))
+        result = search_for(actor=self.actor, wanted=wanted, projects=list_projects_for(actor=self.actor), limit=limit)
+        return {
+            "text": wanted.text,
+            "term": wanted.text,
+            "scope": wanted.scope,
+            "hits": [_shown(each) for each in result.hits],
+            "has_more": result.has_more,
+        }
 
 
-def _project_url(project: Project) -> str:
-    return reverse("admin:project", args=[project.pk])
-
-
-def _distance(folded: str, name: str) -> float:
-    return 0.0 if folded == name.casefold() else 0.3
+def _shown(hit: SearchHit) -> dict[str, Any]:
+    url = reverse("admin:project", args=[hit.id]) if hit.kind == "project" else None
+    return {
+        "icon": ICONS.get(hit.kind, hit.kind),
+        "kind": hit.kind,
+        "name": hit.name,
+        "where": " / ".join(hit.path) or hit.kind,
+        "url": url or object_url(hit.kind, hit.id, hit.warehouse_id),
+        "tags": hit.tags,
+        "location": hit.location,
+    }

@@ -8,20 +8,26 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from catalog.models import Namespace, Tabular
+from catalog.selectors.search import SearchText, search_for
+from storage.models import Warehouse
 from storage.selectors import list_warehouses_of_projects_for
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.models import Project
+from tenancy.models import Project, TagDefinition
 from tenancy.models.securable import ObjectRef
 from tenancy.services.projects import create_project
+from tenancy.services.tags import put_attachment
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give
 from tests.console.conftest import Open
 from tests.console.test_rights import Ids, grants, ids, without_random_parts  # noqa: F401 - fixtures
 
-pytestmark = [pytest.mark.django_db(databases="__all__")]
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
 STATIC = Path(__file__).parents[3] / "management" / "static" / "console"
 
@@ -60,7 +66,7 @@ def test_warehouses_of_many_projects_are_one_list(
         give("project_admin", ObjectRef(T.PROJECT, project.pk), user("lead"))
     lead, guest = open_as("lead"), open_as("guest")
     counts = {}
-    for address in ("/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/"):
+    for address in ("/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", "/ui/search/?q=warehouse"):
         page = lead.get(address)
         assert "warehouse 0" in page.text, address
         assert "warehouse 5" in page.text, address
@@ -72,6 +78,63 @@ def test_warehouses_of_many_projects_are_one_list(
     projects = list(Project.objects.order_by("created_at", "id"))
     found, has_more = list_warehouses_of_projects_for(actor=user("lead"), projects=projects, limit=3)
     assert (len(found), has_more) == (3, True)
+
+
+def test_search_finds_names_tags_locations_and_ids(
+    grants: None,  # noqa: F811
+    ids: Ids,  # noqa: F811
+    open_as: Open,
+    lake: dict[str, ObjectRef],
+) -> None:
+    for scope in ("table", "namespace"):
+        definition = TagDefinition.objects.create(
+            project_id=ids.project, name=f"PII {scope}", name_key=f"pii {scope}", value_kind="free-text", scope=[scope]
+        )
+        for name in ("open", "closed"):
+            ref = lake[f"{name}.a" if scope == "table" else name]
+            put_attachment(definition, ref, field_id=None, value="high")
+    location = {row.namespace.levels[-1]: row.location for row in Tabular.objects.filter(name="a")}
+    table, namespace = (f"/ui/warehouse/{ids.warehouse}/{kind}" for kind in ("table", "namespace"))
+    found = {
+        "A": f"{table}/{ids.tables['open']}/",
+        "open.a": f"{table}/{ids.tables['open']}/",
+        f"id: {ids.tables['open']}": f"{table}/{ids.tables['open']}/",
+        ids.open: f"{namespace}/{ids.open}/",
+        "pii table": f"{table}/{ids.tables['open']}/",
+        "tag: pii table=high": f"{table}/{ids.tables['open']}/",
+        "TAG:Pii Namespace": f"{namespace}/{ids.open}/",
+        location["open"]: f"{table}/{ids.tables['open']}/",
+        f"{location['open']}/data/00000.parquet": f"{table}/{ids.tables['open']}/",
+        f"location:{location['open'][:-3]}": f"{table}/{ids.tables['open']}/",
+    }
+    hidden = ("closed", "closed.a", "deep", ids.tables["closed"], ids.closed, location["closed"])
+    nothing = ("name: pii table", "tag: pii table=low", "tag: pii", "%", "_", "id: open")
+    engineer, lead, guest = open_as("engineer"), open_as("lead"), open_as("guest")
+    for text, url in found.items():
+        page = engineer.get(f"/ui/search/?part=results&q={quote(text)}")
+        assert f'href="{url}"' in page.text, text
+        assert ids.tables["closed"] not in page.text
+        assert ids.closed not in page.text
+        assert 'href="' not in guest.get(f"/ui/search/?part=results&q={quote(text)}").text
+    for text in (*hidden, *nothing):
+        assert 'href="' not in engineer.get(f"/ui/search/?part=results&q={quote(text)}").text, text
+    for text in hidden:
+        assert 'href="' in lead.get(f"/ui/search/?part=results&q={quote(text)}").text, text
+    assert "There are more" not in engineer.get("/ui/search/?q=o").text
+
+
+def test_hidden_candidates_do_not_displace_visible_ones(
+    grants: None,  # noqa: F811
+    ids: Ids,  # noqa: F811
+    open_as: Open,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("catalog.selectors.search.FIRST_BATCH", 1)
+    engineer = open_as("engineer")
+    assert f"/table/{ids.tables['open']}/" in engineer.get("/ui/search/?q=a").text
+    monkeypatch.setattr("management.admin.catalog.search.MAX_SHOWN", 1)
+    assert "There are more" in open_as("lead").get("/ui/search/?q=a").text
+    assert "There are more" not in engineer.get("/ui/search/?in=id&q=a").text
 
 
 def test_shortcuts_can_be_switched_off(grants: None, open_as: Open) -> None:  # noqa: F811
@@ -90,3 +153,33 @@ def test_scripts_have_no_text_of_their_own() -> None:
         code = re.sub(r"(?m)^\s*//.*$|\s// .*$", "", script.read_text())
         texts = re.findall(r"[\"'`]([A-Z][a-z]+ [^\"'`]*)[\"'`]", code)
         assert texts == [], script.name
+
+
+def test_search_reads_indexes(warehouse: Warehouse) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this")
+    namespace = Namespace.objects.create(warehouse=warehouse, path="sales", path_key="sales")
+    plans = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_MANY_TABLES, [warehouse.pk, namespace.pk])
+        cursor.execute("SELECT gin_clean_pending_list('tabular_by_part_of_name')")
+        cursor.execute("ANALYZE catalog_tabular, storage_warehouse")
+        for text in ("orders7777", "sales.orders7777", "s3://bucket/a/orders7777", str(uuid4())):
+            with CaptureQueriesContext(connection) as captured:
+                search_for(actor=INTERNAL, wanted=SearchText.parse(text), projects=[], limit=10)
+            (read,) = (each["sql"] for each in captured if 'FROM "catalog_tabular"' in each["sql"])
+            cursor.execute(f"EXPLAIN {read}")
+            plans[text] = "\n".join(row[0] for row in cursor.fetchall())
+    assert "tabular_by_part_of_name" in plans["orders7777"]
+    assert "tabular_by_part_of_name" in plans["sales.orders7777"]
+    assert "tabular_by_location" in plans["s3://bucket/a/orders7777"]
+    assert "Seq Scan on catalog_tabular" not in "".join(plans.values())
+
+
+_MANY_TABLES = """
+INSERT INTO catalog_tabular (id, warehouse_id, namespace_id, kind, uuid, name, name_key, location, metadata_location,
+                             protected, created_at, updated_at)
+SELECT gen_random_uuid(), %s, %s, 'table', gen_random_uuid(), 'orders' || n, 'orders' || n,
+       's3://bucket/a/orders' || n, '', false, now(), now()
+  FROM generate_series(1, 10000) n
+"""

@@ -1,0 +1,280 @@
+"""Search over all warehouses: by name, tag, location and id.
+
+Candidates are read in order of their rank, and their permissions are checked before any limit applies: what is hidden
+from the caller neither displaces a visible hit nor is counted. The number of statements is constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.db.models.functions import Length
+
+from catalog.models import Namespace, Tabular
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import check_permissions
+from tenancy.models import Project, Securable, TagAttachment
+from tenancy.models.securable import ObjectRef
+
+FIRST_BATCH: Final = 500
+MAX_SCANNED: Final = 10_000
+"""Candidates of each kind that one search checks for callers who see few of them: more text finds what is beyond."""
+MAX_TEXT_LENGTH: Final = 1_000
+MIN_PART_LENGTH: Final = 3
+"""Shorter texts find names that begin with them: they occur inside of too many names."""
+
+
+class Scope(StrEnum):
+    """What is searched; its value followed by a colon is the prefix in the search box."""
+
+    NAME = "name"
+    TAG = "tag"
+    LOCATION = "location"
+    ID = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchText:
+    """A text to search for; without a scope its form decides: an id, a location, else names and tags."""
+
+    text: str
+    scope: Scope | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `scope: text`, such as `tag: pii`."""
+        text = text.replace("\0", "").strip()[:MAX_TEXT_LENGTH]
+        prefix, colon, rest = text.partition(":")
+        known = prefix.strip().lower()
+        if colon and known in set(Scope) and not rest.startswith("//"):
+            return cls(rest.strip(), Scope(known))
+        return cls(text)
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        if self.scope is not None:
+            return frozenset({self.scope})
+        if parse_id(self.text) is not None:
+            return frozenset({Scope.ID})
+        return frozenset({Scope.LOCATION}) if "://" in self.text else frozenset({Scope.NAME, Scope.TAG})
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """An object that the caller sees. `path` are the names above it; `tags` are those by which it was found."""
+
+    kind: str
+    id: str
+    name: str
+    warehouse_id: UUID | None
+    path: tuple[str, ...]
+    rank: int
+    own_id: str
+    location: str = ""
+    tags: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> ObjectRef:
+        return ObjectRef(Securable.Type(self.kind), self.own_id if self.kind == "project" else UUID(self.own_id))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    hits: Sequence[SearchHit]
+    has_more: bool
+    """Whether the caller sees more hits than the limit."""
+
+
+def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project], limit: int) -> SearchResult:
+    """Return the best hits among projects (those that the caller sees), warehouses, namespaces and tabulars.
+
+    At most ten statements and two permission checks, whatever the number of warehouses.
+    """
+    if not wanted.text:
+        return SearchResult([], has_more=False)
+    found, has_more = _search(actor, wanted, FIRST_BATCH, limit)
+    if has_more and len(found) <= limit:
+        # Most candidates are hidden. Tags are named exactly, so that few of their objects are beyond the first ones.
+        wider = wanted if wanted.scope is not None else replace(wanted, scope=min(wanted.scopes))
+        seen = {each.ref for each in found}
+        found += [each for each in _search(actor, wider, MAX_SCANNED, limit)[0] if each.ref not in seen]
+    found += _projects(wanted, projects)
+    found.sort(key=lambda each: (each.rank, len(each.name), each.kind, each.id))
+    return SearchResult(found[:limit], has_more=len(found) > limit)
+
+
+def _search(actor: Actor, wanted: SearchText, batch: int, limit: int) -> tuple[list[SearchHit], bool]:
+    """Return the visible ones among the first `batch` candidates of each kind, and whether a kind has more."""
+    tagged = _read_tagged(wanted.text, batch) if Scope.TAG in wanted.scopes else {}
+    candidates: list[SearchHit] = []
+    has_more = False
+    for read in (_tabulars, _namespaces, _warehouses):
+        rows = read(wanted, tagged, batch + 1)
+        has_more |= len(rows) > batch
+        candidates += rows[:batch]
+    allowed = check_permissions(actor, [(Can.INCLUDE_IN_LIST, each.ref) for each in candidates]) if candidates else []
+    return [each for each, is_seen in zip(candidates, allowed, strict=True) if is_seen], has_more
+
+
+NameCondition = tuple[Q, list[When]]
+"""The condition on a name, and the ranks of the best matches."""
+
+Tagged = dict[str, dict[UUID, list[str]]]
+"""By type, and by the own id of the object: the tags on it or on its columns, as text."""
+
+
+def _read_tagged(text: str, limit: int) -> Tagged:
+    """Return objects that have a tag of this name, or `name=value`, on themselves or on a column, in any project.
+
+    Every caller that sees an object may read its tags.
+    """
+    name, equals, value = text.partition("=")
+    rows = TagAttachment.objects.using(settings.READ_DATABASE).filter(definition__name_key=lookup_key(name.strip()))
+    if equals:
+        rows = rows.filter(value=value.strip())
+    columns = ("securable__type", "securable__object_id", "definition__name", "value")
+    found: Tagged = {}
+    for kind, own_id, shown, tagged_value in rows.order_by("pk").values_list(*columns)[:limit]:
+        label = shown if tagged_value is None else f"{shown} = {tagged_value}"
+        labels = found.setdefault(kind, {}).setdefault(UUID(own_id), [])
+        if label not in labels:
+            labels.append(label)
+    return found
+
+
+def _by_name(column: str, key: str) -> NameCondition:
+    """Return the condition on a column of name keys, and the ranks of exact names and of beginnings."""
+    begins = Q(**{f"{column}__startswith": key})
+    ranks = [When(**{column: key}, then=Value(0)), When(begins, then=Value(1))]
+    return (begins if len(key) < MIN_PART_LENGTH else Q(**{f"{column}__contains": key})), ranks
+
+
+def _condition(
+    wanted: SearchText, tagged: Iterable[UUID], by_id: Callable[[UUID], Q], by_name: Callable[[str], NameCondition]
+) -> tuple[Q, Any]:
+    """Return the condition of a kind, and the expression of the rank."""
+    condition, ranks = Q(pk__in=()), list[When]()
+    if Scope.ID in wanted.scopes:
+        uuid = parse_id(wanted.text)
+        if uuid is not None:
+            condition |= by_id(uuid)
+    if Scope.NAME in wanted.scopes:
+        named, ranks = by_name(lookup_key(wanted.text))
+        condition |= named
+    ids = list(tagged)
+    if ids:
+        condition |= Q(pk__in=ids)
+    rank = Case(*ranks, default=Value(2), output_field=IntegerField()) if ranks else Value(0)
+    return condition, rank
+
+
+def _tabulars(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHit]:
+    of_kinds = {own_id: tuple(labels) for kind in Tabular.Kind for own_id, labels in tagged.get(kind.value, {}).items()}
+    condition, rank = _condition(wanted, of_kinds, lambda uuid: Q(uuid=uuid), _tabular_name)
+    if Scope.LOCATION in wanted.scopes:
+        condition |= _at_location(wanted.text)
+    rows: QuerySet[Any] = Tabular.objects.using(settings.READ_DATABASE).live()
+    rows = rows.filter(condition, warehouse__status=Warehouse.Status.ACTIVE).annotate(
+        rank=rank, length=Length("name_key")
+    )
+    columns = (
+        "rank", "pk", "kind", "uuid", "name", "location", "namespace__path", "warehouse_id", "warehouse__name",
+        "warehouse__project__name",
+    )  # fmt: skip
+    return [
+        SearchHit(
+            kind, str(uuid), name, warehouse_id, (project, warehouse, *path.split(LEVEL_SEPARATOR)), rank, str(own_id),
+            location if Scope.LOCATION in wanted.scopes else "", of_kinds.get(own_id, ()),
+        )
+        for rank, own_id, kind, uuid, name, location, path, warehouse_id, warehouse, project in rows.order_by(
+            "rank", "length", "pk"
+        ).values_list(*columns)[:limit]
+    ]  # fmt: skip
+
+
+def _tabular_name(key: str) -> NameCondition:
+    """Match the name, or the dotted full name: the end of the namespace and the beginning of the name."""
+    condition, ranks = _by_name("name_key", key)
+    above, dot, name = key.rpartition(".")
+    if dot and above and name:
+        levels = above.replace(".", LEVEL_SEPARATOR)
+        inside = Q(namespace__path_key=levels) | Q(namespace__path_key__endswith=LEVEL_SEPARATOR + levels)
+        condition |= Q(name_key__startswith=name) & inside
+        ranks = [*ranks, When(Q(name_key=name) & inside, then=Value(0))]
+    return condition, ranks
+
+
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "wasbs": "abfss"}
+
+
+def _at_location(text: str) -> Q:
+    """Match tabulars whose location begins with `text`, and those that a file or folder at `text` is in."""
+    scheme, colon, rest = text.partition("://")
+    location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{colon}{rest}".rstrip("/") if colon else text.rstrip("/")
+    if len(location) < MIN_PART_LENGTH:
+        return Q(pk__in=())
+    steps = location.split("/")
+    above = ["/".join(steps[:depth]) for depth in range(4, len(steps) + 1)] if colon else []
+    return Q(location__startswith=location) | Q(location__in=above[-50:])
+
+
+def _namespaces(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHit]:
+    labels = tagged.get(Securable.Type.NAMESPACE.value, {})
+
+    def by_name(key: str) -> NameCondition:
+        levels = key.replace(".", LEVEL_SEPARATOR)
+        condition, ranks = _by_name("path_key", levels)
+        is_last_level = Q(path_key__endswith=LEVEL_SEPARATOR + levels)
+        return condition | is_last_level, [When(is_last_level, then=Value(0)), *ranks]
+
+    condition, rank = _condition(wanted, labels, lambda uuid: Q(pk=uuid), by_name)
+    rows = Namespace.objects.using(settings.READ_DATABASE).filter(condition, warehouse__status=Warehouse.Status.ACTIVE)
+    rows = rows.annotate(rank=rank, length=Length("path_key")).order_by("rank", "length", "pk")
+    columns = ("rank", "pk", "path", "warehouse_id", "warehouse__name", "warehouse__project__name")
+    hits = []
+    for found_rank, own_id, path, warehouse_id, warehouse, project in rows.values_list(*columns)[:limit]:
+        *above, name = path.split(LEVEL_SEPARATOR)
+        above_it = (project, warehouse, *above)
+        tags = tuple(labels.get(own_id, ()))
+        hits.append(
+            SearchHit(
+                "namespace", str(own_id), name, warehouse_id, above_it, found_rank, str(own_id), tags=tags,
+            )
+        )  # fmt: skip
+    return hits
+
+
+def _warehouses(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHit]:
+    labels = tagged.get(Securable.Type.WAREHOUSE.value, {})
+    condition, rank = _condition(wanted, labels, lambda uuid: Q(pk=uuid), lambda key: _by_name("name_key", key))
+    rows = Warehouse.objects.using(settings.READ_DATABASE).filter(condition).annotate(rank=rank)
+    columns = ("rank", "pk", "name", "project__name")
+    return [
+        SearchHit(
+            "warehouse", str(own_id), name, own_id, (project,), found_rank, str(own_id),
+            tags=tuple(labels.get(own_id, ())),
+        )
+        for found_rank, own_id, name, project in rows.order_by("rank", "pk").values_list(*columns)[:limit]
+    ]  # fmt: skip
+
+
+def _projects(wanted: SearchText, projects: Sequence[Project]) -> list[SearchHit]:
+    """Return the matches among the projects that the caller sees."""
+    key = lookup_key(wanted.text)
+    hits = []
+    for each in projects:
+        is_named = Scope.NAME in wanted.scopes and key in lookup_key(each.name)
+        if is_named or (Scope.ID in wanted.scopes and wanted.text == each.pk):
+            rank = 0 if lookup_key(each.name) == key else 2
+            hits.append(SearchHit("project", each.pk, each.name, None, (), rank, each.pk))
+    return hits
