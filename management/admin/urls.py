@@ -36,7 +36,8 @@ from management.admin.catalog.restore import RestorePage, UndoDropAction
 from management.admin.catalog.search import SearchPage
 from management.admin.catalog.tabular_forms import TabularDropPage, TabularRenamePage
 from management.admin.catalog.tabulars import FilesReadingPage, GenericTablePage, TablePage, ViewPage
-from management.admin.operations.audit import AuditPage
+from management.admin.operations.audit import AuditExport, AuditPage
+from management.admin.operations.audit_verification import AuditVerifyPage
 from management.admin.operations.overview import OverviewPage, ProjectPage
 from management.admin.operations.server import ServerPage, SupportBundle
 from management.admin.operations.task import TaskPage
@@ -89,6 +90,8 @@ urlpatterns = [
     page("task/", TasksPage, "tasks"),
     page("task/change/", TaskChangePage, "task-change"),
     page("audit/", AuditPage, "audit"),
+    page("audit/export/", AuditExport, "audit-export"),
+    page("audit/verify/", AuditVerifyPage, "audit-verify"),
     page("warehouse/", WarehousesPage, "warehouses"),
     page("warehouse/add/", WarehouseAddPage, "warehouse-add"),
     page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),

@@ -273,8 +273,8 @@ class ChainBroken(Exception):
 class _Verification:
     """Verification state while records are read in the order of the chain."""
 
-    def __init__(self, anchor: ChainHead) -> None:
-        self.anchor, self.at, self.count = anchor, anchor, 0
+    def __init__(self, anchor: ChainHead, at: ChainHead | None = None, count: int = 0) -> None:
+        self.anchor, self.at, self.count = anchor, at or anchor, count
         self.deleted_until: str | None = None
 
     def step(self, row: AuditRecord) -> None:
@@ -299,6 +299,17 @@ class _Verification:
             )
 
 
+class VerificationState(NamedTuple):
+    """The state of a verification in parts: `verified` records after `anchor` up to `at` are as they were sealed."""
+
+    anchor: ChainHead
+    at: ChainHead
+    verified: int
+    deleted_until: str | None
+    end: int
+    """The position of the last sealed record, for the progress."""
+
+
 def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
     """Verify every record; raises `ChainBroken` for the first one that is wrong. Safe while servers run.
 
@@ -307,17 +318,39 @@ def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
     """
     expected_heads = {head.position: head for head in sorted(heads or [])}
     chain = _chain()
-    anchor, state = chain.anchor_position, _Verification(ChainHead(chain.anchor_position, chain.anchor_hash))
+    state = _Verification(ChainHead(chain.anchor_position, chain.anchor_hash))
     _compare(expected_heads, state.at)
-    while state.at.position < chain.position:
+    chain, state = _verify_until(float("inf"), chain, state, expected_heads)
+    return _report(chain, state, expected_heads)
+
+
+def verify_chain_part(
+    before: VerificationState | None, *, seconds: float
+) -> tuple[VerificationState, ChainReport | None]:
+    """Verify records for about `seconds`, from the beginning or where the part `before` has ended.
+
+    Returns the state to continue with, and the report if everything is verified. Raises as `verify_chain`.
+    """
+    chain = _chain()
+    state = _Verification(ChainHead(chain.anchor_position, chain.anchor_hash))
+    if before is not None and before.at.position >= chain.anchor_position:
+        state = _Verification(before.anchor, before.at, before.verified)
+        state.deleted_until = before.deleted_until
+    chain, state = _verify_until(monotonic() + seconds, chain, state, {})
+    is_done = state.at.position >= chain.position
+    report = _report(chain, state, {}) if is_done else None
+    return VerificationState(state.anchor, state.at, state.count, state.deleted_until, chain.position), report
+
+
+def _verify_until(
+    until: float, chain: AuditChain, state: _Verification, expected_heads: dict[int, ChainHead]
+) -> tuple[AuditChain, _Verification]:
+    """Verify the records after `state` up to the end of `chain`, at most until a time (monotonic)."""
+    while state.at.position < chain.position and monotonic() < until:
         rows = list(AuditRecord.objects.after_position(state.at.position)[:CHUNK])
         moved = _chain()
         if moved.anchor_position > state.at.position:  # retention deleted the next records meanwhile
-            chain, anchor, state = (
-                moved,
-                moved.anchor_position,
-                _Verification(ChainHead(moved.anchor_position, moved.anchor_hash)),
-            )
+            chain, state = moved, _Verification(ChainHead(moved.anchor_position, moved.anchor_hash))
             _compare(expected_heads, state.at)
             continue
         if not rows:
@@ -327,6 +360,11 @@ def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
                 break
             state.step(row)
             _compare(expected_heads, state.at)
+    return chain, state
+
+
+def _report(chain: AuditChain, state: _Verification, expected_heads: dict[int, ChainHead]) -> ChainReport:
+    """Verify what concerns the chain as a whole, after all its records."""
     if state.at != (chain.position, chain.hash):
         raise ChainBroken(f"The chain ends at row {chain.position} with another hash than when that row was sealed")
     state.require_beginning()
@@ -335,8 +373,8 @@ def verify_chain(*, heads: list[ChainHead] | None = None) -> ChainReport:
     if beyond:
         raise ChainBroken(f"Row {beyond[0].position} is a given head, but the chain ends at row {chain.position}")
     unsealed = AuditRecord.objects.unsealed().count()
-    unknown = [head for head in expected_heads.values() if head.position < anchor]
-    return ChainReport(state.count, anchor, state.at, unsealed, unknown, state.deleted_until)
+    unknown = [head for head in expected_heads.values() if head.position < state.anchor.position]
+    return ChainReport(state.count, state.anchor.position, state.at, unsealed, unknown, state.deleted_until)
 
 
 def _missing(first: int, last: int) -> ChainBroken:

@@ -81,6 +81,7 @@ def pages_and_calls(ids: Ids) -> dict[str, str]:
         f"{warehouse}/rules/": f"{management}/warehouse/{ids.warehouse}",
         f"{warehouse}/tasks/": f"{management}/warehouse/{ids.warehouse}",
         f"/ui/audit/?project={ids.project}": f"{management}/audit?projectId={ids.project}",
+        f"/ui/audit/export/?format=csv&project={ids.project}": f"{management}/audit/export?projectId={ids.project}",
     }
     for name, namespace_id in (("open", ids.open), ("closed", ids.closed)):
         compared |= {
@@ -110,6 +111,7 @@ def test_pages_have_the_status_of_the_api(grants: None, ids: Ids, open_as: Open,
         expected[address] = call("GET", path, headers={"authorization": f"Bearer {name}"}).status
     if expected[f"/ui/project/{ids.project}/"] == 403:  # the APIs return 403 for a hidden project, as Lakekeeper does
         expected |= dict.fromkeys((f"/ui/project/{ids.project}/", f"/ui/audit/?project={ids.project}"), 404)
+        expected[f"/ui/audit/export/?format=csv&project={ids.project}"] = 404
     assert statuses == expected
     assert 200 in statuses.values() or name == "guest"
 

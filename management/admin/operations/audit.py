@@ -1,28 +1,37 @@
-"""The audit trail: who did what, on what, with which outcome."""
+"""The audit trail: a list that can be followed, and its export with the same filters."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
 from management.admin.pages import Page
+from management.audit_files import audit_csv_response, audit_lines_response, with_own_ids
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.models import AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.audit_records import AuditFilters, list_audit_records_for
+from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import list_projects_for, no_such_project, server_ref
 
 ROWS_A_PAGE: Final = 50
 MAX_FILTER_LENGTH: Final = 255
+MAX_EXPORTED: Final = 100_000
+"""Records of one file."""
+MAX_POSITION: Final = 2**62
 TEXT_FILTERS: Final = ("actor", "event", "object_id", "project")
+TIME_FILTERS: Final = ("start", "end")
 TONES: Final = {
     AuditRecord.Outcome.ALLOWED: "good",
     AuditRecord.Outcome.DENIED: "warning",
@@ -30,18 +39,22 @@ TONES: Final = {
 }
 
 
-class AuditPage(Page):
-    """Records of the audit trail, newest first, with filters that equal a value."""
+class AuditTrail(Page):
+    """What the pages of the audit trail share: the filters of the address."""
 
-    template_name = "console/audit.html"
     section = "audit"
     title = _("Audit")
 
-    def context(self) -> dict[str, Any]:
-        given: dict[str, Any] = {
+    def read_filters(self) -> tuple[dict[str, str], AuditFilters, Sequence[Project]]:
+        """Return the filters as given, and as the selectors take them, and the visible projects.
+
+        Users who may not read all records get those of the first project whose records they may read. Raises
+        `BadRequest`, and `ProjectNotFound` for a hidden project.
+        """
+        given = {
             name: value
-            for name in (*TEXT_FILTERS, "outcome")
-            if (value := self.request.GET.get(name, "").strip()[:MAX_FILTER_LENGTH])
+            for name in (*TEXT_FILTERS, *TIME_FILTERS, "outcome")
+            if (value := self.request.GET.get(name, "").replace("\0", "").strip()[:MAX_FILTER_LENGTH])
         }
         if given.get("outcome", AuditRecord.Outcome.ALLOWED) not in AuditRecord.Outcome.values:
             raise BadRequest("outcome: must be allowed, denied or failed")
@@ -52,10 +65,37 @@ class AuditPage(Page):
                     raise no_such_project(given["project"])
             else:
                 given |= self._readable_project(projects)
+        wanted: dict[str, Any] = {
+            **given,
+            **{name: _read_time(name, given[name]) for name in TIME_FILTERS if name in given},
+        }
+        return given, with_own_ids(AuditFilters(**wanted)), projects
+
+    def _readable_project(self, projects: Sequence[Project]) -> dict[str, str]:
+        refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
+        allowed = check_permissions(self.actor, [(Can.READ_AUDIT, ref) for ref in refs])
+        readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
+        return {"project": readable[0]} if readable else {}
+
+
+class AuditPage(AuditTrail):
+    """Records, newest first; with `follow` the first page refreshes itself (`part=list`)."""
+
+    template_name = "console/audit.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if request.GET.get("part") == "list":
+            return self.render_part("console/parts/audit_list.html", self.context())
+        return super().get(request, **kwargs)
+
+    def context(self) -> dict[str, Any]:
+        given, filters, projects = self.read_filters()
         page = ListingPage(
             listing_key("console audit", *sorted(given.items())), self.request.GET.get("after"), ROWS_A_PAGE
         )
-        records, token = list_audit_records_for(actor=self.actor, filters=AuditFilters(**given), page=page)
+        records, token = list_audit_records_for(actor=self.actor, filters=filters, page=page)
+        is_followed = self.request.GET.get("follow") == "1" and not page.token
+        export_url = reverse("admin:audit-export")
         return {
             "rows": [_row(each) for each in records],
             "projects": projects,
@@ -63,14 +103,39 @@ class AuditPage(Page):
             "outcomes": AuditRecord.Outcome.values,
             "next_url": None if token is None else f"?{urlencode({**given, 'after': token})}",
             "first_url": f"?{urlencode(given)}" if page.token else None,
+            "is_followed": is_followed,
+            "follow_url": f"?{urlencode(given if is_followed else {**given, 'follow': '1'})}",
+            "live_url": f"?{urlencode({**given, 'part': 'list'})}" if is_followed else "",
+            "exports": [(name, f"{export_url}?{urlencode({**given, 'format': name})}") for name in ("ndjson", "csv")],
+            "max_exported": MAX_EXPORTED,
+            "can_verify": is_allowed(self.actor, Can.READ_AUDIT, *server_ref()),
         }
 
-    def _readable_project(self, projects: Sequence[Project]) -> dict[str, str]:
-        """Return the first project whose records the user may read, as a filter; none if there is none."""
-        refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
-        allowed = check_permissions(self.actor, [(Can.READ_AUDIT, ref) for ref in refs])
-        readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
-        return {"project": readable[0]} if readable else {}
+
+class AuditExport(AuditTrail):
+    """The filtered records as a file, in the order of the hash chain, sent while they are read."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override]  # it streams
+        _given, filters, _projects = self.read_filters()
+        after = request.GET.get("after", "") or "0"
+        if not (after.isascii() and after.isdecimal() and len(after) < 20 and int(after) <= MAX_POSITION):  # noqa: PLR2004
+            raise BadRequest("after: must be the position of a record")
+        formats = {"ndjson": audit_lines_response, "csv": audit_csv_response}
+        respond = formats.get(request.GET.get("format", "ndjson"))
+        if respond is None:
+            raise BadRequest("format: must be ndjson or csv")
+        chunks = export_audit_records_for(actor=self.actor, filters=filters, after=int(after), limit=MAX_EXPORTED)
+        return respond("audit", chunks)
+
+
+def _read_time(name: str, text: str) -> datetime:
+    """Return a day or a time, in UTC unless it has a zone. Raises `BadRequest`."""
+    try:
+        at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{name}: must be a time, such as 2026-01-31T18:00") from None
+    return at
 
 
 def _row(record: AuditRecord) -> dict[str, Any]:

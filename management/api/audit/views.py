@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -13,7 +12,6 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.objects import own_ids_of
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.ids import parse_id
@@ -25,8 +23,9 @@ from management.api.audit.schema import (
     NDJSON,
     describe_audit,
 )
-from management.api.audit.serializers import AuditListResponse, audit_documents, audit_lines
+from management.api.audit.serializers import AuditListResponse
 from management.api.base import ManagementViewSet, require_parameters
+from management.audit_files import audit_documents, audit_lines, with_own_ids
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import named_project_id, require_project_id
@@ -42,12 +41,12 @@ class AuditViewSet(ManagementViewSet):
         require_parameters(request, [each.name for each in LIST_PARAMETERS])
         filters = self._filters()
         page = self.page(listing_key("audit", filters))
-        records, token = list_audit_records_for(actor=self.actor, filters=_with_own_ids(filters), page=page)
+        records, token = list_audit_records_for(actor=self.actor, filters=with_own_ids(filters), page=page)
         return self.respond_page(AuditListResponse, "records", (audit_documents(records), token))
 
     def export(self, request: Request) -> StreamingHttpResponse:
         require_parameters(request, [each.name for each in EXPORT_PARAMETERS])
-        filters = _with_own_ids(self._filters())
+        filters = with_own_ids(self._filters())
         after = self._number("after", default=0, minimum=0, maximum=MAX_POSITION)
         limit = self._number("limit", default=DEFAULT_EXPORT_SIZE, minimum=1, maximum=MAX_EXPORT_SIZE)
         chunks = export_audit_records_for(actor=self.actor, filters=filters, after=after, limit=limit)
@@ -113,14 +112,6 @@ class AuditViewSet(ManagementViewSet):
         if at is None or at.tzinfo is None or not EARLIEST <= at <= LATEST:
             raise BadRequest(f"{name}: must be a time with a zone, such as 2026-01-31T00:00:00Z (+ is %2B in a query)")
         return at.astimezone(UTC)
-
-
-def _with_own_ids(filters: AuditFilters) -> AuditFilters:
-    """Let a filter by the UUID that clients see of a table, view or generic table also match its internal id."""
-    uuid = parse_id(filters.object_id) if filters.object_id is not None else None
-    if uuid is None:
-        return filters
-    return replace(filters, own_ids=tuple(map(str, own_ids_of(uuid, project_id=filters.project))))
 
 
 def _is_storable(text: str) -> bool:

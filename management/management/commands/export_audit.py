@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from management.api.audit.serializers import audit_lines
+from management.audit_files import audit_lines
 from management.management.operator_command import OperatorCommand
 from tenancy import maintenance
 from tenancy.actor import INTERNAL

@@ -82,6 +82,10 @@
     $$(`input[name="${all.dataset.chooseAll}"]`, all.closest("table")).forEach((box) => (box.checked = all.checked));
   });
 
+  // --- Work in parts --------------------------------------------------------------------------------------------
+
+  $$("form[data-auto-continue]").forEach((form) => setTimeout(() => form.requestSubmit(), 100));
+
   $$("[data-live-src]").forEach(keepFresh);
   $$("input[data-choose-all]").forEach((box) => (box.hidden = false));
 })();

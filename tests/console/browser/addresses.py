@@ -22,6 +22,8 @@ OTHERS = (
     "task/",
     "task/change/?warehouse={warehouse}&action=cancel&task={task}",
     "audit/",
+    "audit/?follow=1&event=grant.created",
+    "audit/verify/",
     "warehouse/",
     "search/?q=lines",
     "warehouse/add/",
