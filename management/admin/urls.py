@@ -25,7 +25,8 @@ from management.admin.accounts.tags import TagDeletePage, TagPage, TagsPage
 from management.admin.accounts.user_ids import UserIdConverter
 from management.admin.accounts.users import UserDeletePage, UserPage, UsersPage
 from management.admin.catalog.browse import CatalogPage, TreeFragment
-from management.admin.catalog.deleted import DeletedPage
+from management.admin.catalog.contents_change import ContentsChangePage
+from management.admin.catalog.deleted import DeletedPage, ExpireNowPage
 from management.admin.catalog.lakekeeper_links import LakekeeperLink
 from management.admin.catalog.namespace_drop import NamespaceDropPage
 from management.admin.catalog.namespace_forms import NamespaceAddPage, NamespaceMovePage
@@ -86,6 +87,7 @@ urlpatterns = [
     page("catalog/tree/", TreeFragment, "tree"),
     page("deleted/", DeletedPage, "deleted"),
     page("deleted/restore/", RestorePage, "restore"),
+    page("deleted/delete/", ExpireNowPage, "expire-now"),
     page("deleted/undo/", UndoDropAction, "undo-drop"),
     page("task/", TasksPage, "tasks"),
     page("task/change/", TaskChangePage, "task-change"),
@@ -103,6 +105,7 @@ urlpatterns = [
     page(f"{WAREHOUSE}/delete/", WarehouseDeletePage, "warehouse-delete"),
     page(f"{WAREHOUSE}/add-namespace/", NamespaceAddPage, "warehouse-add-namespace"),
     page(f"{NAMESPACE}/add-namespace/", NamespaceAddPage, "namespace-add-namespace"),
+    page(f"{NAMESPACE}/change/", ContentsChangePage, "contents-change"),
     page(f"{NAMESPACE}/move/", NamespaceMovePage, "namespace-move"),
     page(f"{NAMESPACE}/drop/", NamespaceDropPage, "namespace-drop"),
     page(f"{NAMESPACE}/edit-properties/", NamespacePropertiesPage, "namespace-edit-properties"),

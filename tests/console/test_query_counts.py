@@ -39,7 +39,12 @@ def test_query_counts(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F
         f"/ui/catalog/tree/?node=namespace:{ids.warehouse}:{ids.open}",
     ]
     others = ["/ui/", "/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", "/ui/search/?q=open"]
-    for address in [*pages_and_calls(ids), *pages_of_changes(ids), *others, *tree]:
+    chosen = f"target=table:{ids.tables['open']}"
+    previews = [
+        f"/ui/warehouse/{ids.warehouse}/namespace/{ids.open}/change/?do=drop&{chosen}",
+        *(f"/ui/deleted/{page}/?warehouse={ids.warehouse}&{chosen}" for page in ("restore", "delete")),
+    ]
+    for address in [*previews, *pages_and_calls(ids), *pages_of_changes(ids), *others, *tree]:
         if ids.closed in address or ids.tables["closed"] in address:
             continue
         permission_epoch.poll()  # as server processes do each second: only then they cache permissions

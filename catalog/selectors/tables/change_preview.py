@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -82,9 +82,9 @@ def change_digest(change: TabularChange, warehouse: Warehouse, rows: Iterable[Ta
 
 
 def preview_change_for(
-    *, actor: Actor, warehouse_id: UUID, change: TabularChange, targets: Sequence[Named]
+    *, actor: Actor, warehouse_id: UUID, namespace_id: UUID, change: TabularChange, targets: Sequence[Named]
 ) -> ChangePreview:
-    """Return what the change does with those of the targets that can be changed; nothing is changed.
+    """Return what the change does with those of the targets in a namespace that can be changed; nothing is changed.
 
     Two statements and one permission check. Raises `NoSuchWarehouse`, `Forbidden`, and `BadRequest` for more than
     `MAX_CHANGED` targets.
@@ -97,7 +97,7 @@ def preview_change_for(
     if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
         raise missing
     require_permission(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
-    rows = _rows(warehouse_id, wanted)
+    rows = _rows(warehouse_id, namespace_id, wanted)
     refs: dict[Named, ObjectRef] = {each: ObjectRef(Securable.Type(row.kind), row.pk) for each, row in rows.items()}
     checks: list[PermissionCheck] = []
     for ref in refs.values():
@@ -123,12 +123,36 @@ def preview_change_for(
     return ChangePreview(warehouse, tuple(steps), change_digest(change, warehouse, changed))
 
 
-def _rows(warehouse_id: UUID, wanted: Sequence[Named]) -> dict[Named, Tabular]:
+class Changeable(NamedTuple):
+    """The tabulars among some, by the ids that clients see, that the caller may drop or protect."""
+
+    droppable: frozenset[UUID]
+    protectable: frozenset[UUID]
+
+    @property
+    def any(self) -> frozenset[UUID]:
+        return self.droppable | self.protectable
+
+
+def find_changeable_for(*, actor: Actor, warehouse_id: UUID, uuids: Collection[UUID]) -> Changeable:
+    """Return which of the live tabulars that the caller has listed may be changed. One statement, one check."""
+    rows = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).live().filter(uuid__in=uuids)
+    found = list(rows.values_list("uuid", "kind", "pk")) if uuids else []
+    named: list[tuple[UUID, ObjectRef]] = [(uuid, ObjectRef(Securable.Type(kind), pk)) for uuid, kind, pk in found]
+    checks: list[PermissionCheck] = [(action, ref) for action in (Can.DROP, Can.SET_PROTECTION) for _, ref in named]
+    allowed = dict(zip(checks, check_permissions(actor, checks), strict=True)) if checks else {}
+    return Changeable(
+        frozenset(uuid for uuid, ref in named if allowed[Can.DROP, ref]),
+        frozenset(uuid for uuid, ref in named if allowed[Can.SET_PROTECTION, ref]),
+    )
+
+
+def _rows(warehouse_id: UUID, namespace_id: UUID, wanted: Sequence[Named]) -> dict[Named, Tabular]:
     found = (
         Tabular.objects.using(settings.READ_DATABASE)
         .in_warehouse(warehouse_id)
         .live()
-        .filter(uuid__in={uuid for _, uuid in wanted})
+        .filter(namespace_id=namespace_id, uuid__in={uuid for _, uuid in wanted})
         .select_related("namespace", "totals")
         .defer("namespace__properties")
     )

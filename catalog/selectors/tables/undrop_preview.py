@@ -44,6 +44,10 @@ class Obstacle(StrEnum):
     NAME_TWICE = "name-twice"
 
 
+NAME_OBSTACLES: Final = frozenset({Obstacle.NAME_TAKEN, Obstacle.NAME_TWICE})
+"""Obstacles that another name removes."""
+
+
 class Occupant(NamedTuple):
     """The tabular that has the name by now; None for one that is hidden from the caller."""
 
@@ -56,7 +60,8 @@ class Occupant(NamedTuple):
 class UndropStep:
     """What happens to one target: it is restored unless there is an `obstacle`.
 
-    `grants` are those on it, which are in force again; None if the caller may not read them.
+    `grants` are those on it, which are in force again; None if the caller may not read them. With `can_rename` one
+    whose name is taken can be restored under another name.
     """
 
     kind: str
@@ -68,6 +73,7 @@ class UndropStep:
     obstacle: Obstacle | None = None
     occupant: Occupant | None = None
     grants: int | None = None
+    can_rename: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ def preview_undrop_for(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Na
                 obstacle,
                 occupants.get((row.namespace_id, row.name_key)) if obstacle is Obstacle.NAME_TAKEN else None,
                 counts.get(row.pk) if obstacle is None else None,
+                obstacle in NAME_OBSTACLES and allowed[Can.RENAME, _ref(row)],
             )
         )
     return UndropPreview(tuple(steps))
@@ -159,7 +166,9 @@ def _ref(row: Tabular) -> ObjectRef:
 
 def _permissions(actor: Actor, rows: Iterable[Tabular]) -> Allowed:
     refs = [_ref(row) for row in rows]
-    checks = [(action, ref) for ref in refs for action in (Can.UNDROP, SEEN_BY[ref.type], reads_grants(ref))]
+    checks = [
+        (action, ref) for ref in refs for action in (Can.UNDROP, Can.RENAME, SEEN_BY[ref.type], reads_grants(ref))
+    ]
     return dict(zip(checks, check_permissions(actor, checks), strict=True)) if checks else {}
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from catalog.models import shown_properties
-from catalog.selectors.browse import locate_namespace_for
+from catalog.selectors.browse import NAMESPACE, locate_namespace_for
 from catalog.selectors.permission_objects import namespace_object
+from catalog.selectors.tables.change_preview import find_changeable_for
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
@@ -44,6 +46,9 @@ class NamespacePage(Page):
         }
         if current == "contents":
             shown |= contents_context(self.request, self.actor, warehouse_id, found.levels)
+            uuids = [each.id for each in shown["rows"] if each.kind != NAMESPACE]
+            shown["changeable"] = find_changeable_for(actor=self.actor, warehouse_id=warehouse_id, uuids=uuids)
+            shown["change_url"] = reverse("admin:contents-change", args=[warehouse_id, namespace_id])
         elif current == "access":
             shown |= access_context(self.request, self.actor, namespace_object(namespace))
         else:

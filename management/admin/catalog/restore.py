@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from catalog.models import Tabular
 from catalog.selectors.tables.undrop_preview import Named, Obstacle, UndropPreview, UndropStep, preview_undrop_for
 from catalog.services.tables.undrop import undrop_tabulars
-from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
+from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, CatalogError, Conflict, NotFound
 from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
@@ -31,7 +31,7 @@ REASONS: Final[dict[Obstacle, Text]] = {
     Obstacle.FORBIDDEN: gettext_lazy("You do not have the permission to restore it"),
     Obstacle.NOT_DROPPED: gettext_lazy("It is not dropped any more"),
     Obstacle.EXPIRING: gettext_lazy("It is being deleted permanently"),
-    Obstacle.NAME_TAKEN: gettext_lazy("Another object has its name: rename or drop that one first"),
+    Obstacle.NAME_TAKEN: gettext_lazy("Another object has its name"),
     Obstacle.NAME_TWICE: gettext_lazy("One that was dropped later has the same name, and is restored"),
 }
 
@@ -45,25 +45,31 @@ class RestorePage(Page):
 
     def context(self) -> dict[str, Any]:
         warehouse = self._warehouse(self.request.GET)
-        preview = preview_undrop_for(
-            actor=self.actor, warehouse_id=warehouse.pk, targets=read_targets(self.request.GET)
-        )
+        preview = self._preview(warehouse, read_targets(self.request.GET))
         return self._shown(warehouse, preview)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Restore what the preview showed, by the service of the API. 409 with the new state if that has changed."""
         warehouse, targets = self._warehouse(request.POST), read_targets(request.POST)
-        preview = preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)
+        preview = self._preview(warehouse, targets)
         if preview.digest != request.POST.get("digest"):
             return self._render_change(warehouse, preview)
-        if not preview.restored:
+        names = _new_names(preview, request.POST)
+        if not (preview.restored or names):
             raise BadRequest(_("None of the objects can be restored."))
         try:
-            undrop_tabulars(actor=self.actor, warehouse_id=warehouse.pk, targets=preview.restored)
+            undrop_tabulars(
+                actor=self.actor, warehouse_id=warehouse.pk, targets=[*preview.restored, *names], new_names=names
+            )
+        except AlreadyExists as error:
+            if names:  # of these, or of one that changed after the preview above
+                return self._render_error(warehouse, targets, error, names)
+            return self._render_change(warehouse, self._preview(warehouse, targets))
         except (Conflict, NotFound):  # changed after the preview above
-            preview = preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)
-            return self._render_change(warehouse, preview)
-        messages.success(request, _done(preview))
+            return self._render_change(warehouse, self._preview(warehouse, targets))
+        except BadRequest as error:
+            return self._render_error(warehouse, targets, error, names)
+        messages.success(request, _done(preview, names))
         return HttpResponseRedirect(f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse.pk})}")
 
     def _warehouse(self, given: QueryDict) -> Warehouse:
@@ -72,10 +78,21 @@ class RestorePage(Page):
             raise NotFound("No such warehouse")
         return get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
 
+    def _preview(self, warehouse: Warehouse, targets: Sequence[Named]) -> UndropPreview:
+        return preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)
+
+    def _render_error(
+        self, warehouse: Warehouse, targets: Sequence[Named], error: CatalogError, names: dict[Named, str]
+    ) -> HttpResponse:
+        shown = self._shown(warehouse, self._preview(warehouse, targets), names)
+        return self.render({**shown, "error": error.message}, status=error.status)
+
     def _render_change(self, warehouse: Warehouse, preview: UndropPreview) -> HttpResponse:
         return self.render({**self._shown(warehouse, preview), "is_changed": True}, status=HTTPStatus.CONFLICT)
 
-    def _shown(self, warehouse: Warehouse, preview: UndropPreview) -> dict[str, Any]:
+    def _shown(
+        self, warehouse: Warehouse, preview: UndropPreview, names: Mapping[Named, str] | None = None
+    ) -> dict[str, Any]:
         steps, restored = preview.steps, len(preview.restored)
         deleted_url = f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse.pk})}"
         title = ngettext("Restore %(count)s object?", "Restore %(count)s objects?", len(steps)) % {"count": len(steps)}
@@ -91,7 +108,8 @@ class RestorePage(Page):
             "digest": preview.digest,
             "restored": restored,
             "tiles": _tiles(steps, restored),
-            "rows": [_row(each, warehouse.pk) for each in steps],
+            "rows": [_row(each, warehouse.pk, names or {}) for each in steps],
+            "can_rename": any(each.can_rename for each in steps),
             "back_url": deleted_url,
         }
 
@@ -145,9 +163,20 @@ def _tiles(steps: Sequence[UndropStep], restored: int) -> list[dict[str, Any]]:
     ]
 
 
-def _row(step: UndropStep, warehouse_id: UUID) -> dict[str, Any]:
+def _new_names(preview: UndropPreview, given: QueryDict) -> dict[Named, str]:
+    """Return the names that the user entered for objects whose own name is taken."""
+    entered = {
+        _named(each): given.get(f"name:{each.kind}:{each.uuid}", "") for each in preview.steps if each.can_rename
+    }
+    return {named: name for named, name in entered.items() if name.strip()}
+
+
+def _row(step: UndropStep, warehouse_id: UUID, names: Mapping[Named, str]) -> dict[str, Any]:
     occupant = step.occupant
     return {
+        "can_rename": step.can_rename,
+        "field": f"name:{step.kind}:{step.uuid}",
+        "new_name": names.get(_named(step), ""),
         "kind": step.kind,
         "name": ".".join((*step.levels, step.name)) if step.name else str(step.uuid),
         "is_restored": step.obstacle is None,
@@ -158,9 +187,14 @@ def _row(step: UndropStep, warehouse_id: UUID) -> dict[str, Any]:
     }
 
 
-def _done(preview: UndropPreview) -> str:
-    first = next(each for each in preview.steps if each.obstacle is None)
-    count = len(preview.restored)
-    if count == 1:
-        return _("%(name)s was restored.") % {"name": ".".join((*first.levels, first.name))}
-    return _("%(count)s objects were restored.") % {"count": count}
+def _done(preview: UndropPreview, names: Mapping[Named, str]) -> str:
+    restored = [each for each in preview.steps if each.obstacle is None or _named(each) in names]
+    if len(restored) == 1:
+        (one,) = restored
+        name = names.get(_named(one), one.name)
+        return _("%(name)s was restored.") % {"name": ".".join((*one.levels, name))}
+    return _("%(count)s objects were restored.") % {"count": len(restored)}
+
+
+def _named(step: UndropStep) -> Named:
+    return Tabular.Kind(step.kind), step.uuid

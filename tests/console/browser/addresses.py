@@ -49,6 +49,11 @@ ACCOUNTS = (
     *(f"project/{{project}}/{tab}" for tab in ("settings/", "delete/")),
 )
 CHANGES = (
+    *(
+        f"warehouse/{{warehouse}}/namespace/{{orders}}/change/?do={change}&target=table:{{table}}"
+        for change in ("drop", "protect")
+    ),
+    *(f"deleted/{page}/?warehouse={{warehouse}}&target=table:{{table}}" for page in ("restore", "delete")),
     "warehouse/{warehouse}/add-namespace/",
     *(
         f"warehouse/{{warehouse}}/namespace/{{sales}}/{page}/"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from html import unescape
 from uuid import UUID
 
 import pytest
@@ -54,5 +56,7 @@ def undo(visitor: Visitor, page: Shown) -> Shown:
     """Press the button in the message at the top of a page."""
     form = page.text.partition('<form class="ik-push" method="post" action="')[2]
     target, _, rest = form.partition('"')
-    fields = Shown(200, rest.partition("</form>")[0], "").fields
+    fields: dict[str, list[str]] = {}
+    for name, value in re.findall(r'name="([^"]*)" value="([^"]*)"', rest.partition("</form>")[0]):
+        fields.setdefault(unescape(name), []).append(unescape(value))
     return visitor.post(target, {name: values for name, values in fields.items() if name != "csrfmiddlewaretoken"})

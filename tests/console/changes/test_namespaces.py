@@ -23,7 +23,6 @@ def paths() -> list[str]:
     return sorted(str(each) for each in Namespace.objects.all())
 
 
-@pytest.mark.both_databases
 def test_create(admin: Visitor, page_of: Address, warehouse: Warehouse) -> None:
     top = f"/ui/warehouse/{warehouse.pk}/"
     for page, address, full in (
@@ -76,7 +75,6 @@ def test_move_and_undo(admin: Visitor, page_of: Address) -> None:
     assert "deep" in paths()
 
 
-@pytest.mark.both_databases
 def test_properties(admin: Visitor, page_of: Address) -> None:
     address = f"{page_of('open')}edit-properties/"
     first = admin.get(address)
@@ -92,7 +90,6 @@ def test_properties(admin: Visitor, page_of: Address) -> None:
     assert (refused.status, "location of a namespace cannot be changed" in refused.plain) == (400, True)
 
 
-@pytest.mark.both_databases
 def test_drop_an_empty_one(admin: Visitor, root: CallerClient, page_of: Address, warehouse: Warehouse) -> None:
     assert root.post("/namespaces", {"namespace": ["open", HOSTILE]}).status == 200
     address = f"/ui/warehouse/{warehouse.pk}/namespace/{namespace_id(f'open|{HOSTILE}')}/drop/"
@@ -161,7 +158,6 @@ def test_more_than_is_shown(admin: Visitor, page_of: Address, monkeypatch: pytes
     assert paths() == ["open"]
 
 
-@pytest.mark.both_databases
 def test_users_without_the_permission(
     visit: Visit, lake: dict[str, ObjectRef], page_of: Address, warehouse: Warehouse
 ) -> None:

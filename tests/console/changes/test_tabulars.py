@@ -73,7 +73,6 @@ def test_drop_at_once_and_undo(
     assert not Task.objects.live().exists()
 
 
-@pytest.mark.both_databases
 def test_permanent_drop(admin: Visitor, lake: dict[str, ObjectRef], page_of: Address, warehouse: Warehouse) -> None:
     address = page_of("open.a")
     assert 'name="digest"' not in admin.get(address).text, "a drop has to be confirmed"
@@ -102,7 +101,6 @@ def test_a_protected_table_and_a_change_after_the_page(
     assert "open.a" not in names()
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("name", ["open.a", "open.v"])
 def test_properties(admin: Visitor, root: CallerClient, page_of: Address, name: str) -> None:
     address = f"{page_of(name)}edit-properties/"
@@ -150,7 +148,6 @@ def test_a_commit_of_data_is_no_conflict(admin: Visitor, root: CallerClient, pag
     assert admin.get(f"{page_of('open.g')}edit-properties/").status == 404
 
 
-@pytest.mark.both_databases
 def test_users_without_the_permission(
     visit: Visit, soft_delete: int, lake: dict[str, ObjectRef], page_of: Address, warehouse: Warehouse
 ) -> None:

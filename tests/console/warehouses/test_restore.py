@@ -84,9 +84,32 @@ def test_a_taken_name_is_left_out(
     page = preview(admin, warehouse, free, taken)
     assert "Another object has its name" in page.plain
     assert f"/ui/warehouse/{warehouse.pk}/table/{live}/" in page.text
-    assert "Restore 1 object" in page.plain
+    assert "Restore (1 and those with a new name)" in page.plain
     assert restore(admin, page, free, taken).status == 302
     assert (is_dropped(free), is_dropped(taken)) == (False, True)
+
+
+def test_restore_under_another_name(
+    visit: Visit, admin: Visitor, warehouse: Warehouse, dropped: Callable[..., UUID], create_table: CreateTable
+) -> None:
+    early, late = dropped("t"), dropped("t")
+    create_table("t")
+    create_table("u")
+    page = preview(admin, warehouse, early, late)
+    assert "The names are taken: enter new ones" in page.plain
+    fields = {name: page.fields[name][0] for name in ("warehouse", "digest")}
+    targets = [f"table:{early}", f"table:{late}"]
+    for name, status, text in (("u", 409, "another table has that name"), ("..", 400, "is not a name")):
+        wrong = admin.post(RESTORE, {**fields, "target": targets, f"name:table:{early}": name})
+        assert (wrong.status, text in wrong.plain) == (status, True), wrong.plain
+        assert wrong.fields[f"name:table:{early}"] == [name]
+        assert is_dropped(early)
+    done = admin.post(RESTORE, {**fields, "target": targets, f"name:table:{early}": HOSTILE})
+    assert done.status == 302
+    assert f"ns.{HOSTILE} was restored." in admin.get(done.location).plain
+    assert (is_dropped(early), is_dropped(late)) == (False, True)
+    assert Tabular.objects.live().get(uuid=early).name == HOSTILE
+    assert Task.objects.live().count() == 1
 
 
 def test_of_two_with_one_name_the_later_one_is_restored(
