@@ -16,8 +16,8 @@ class Totals(NamedTuple):
     """Numbers of the current snapshot, None where its summary lacks them; of an empty table all are 0.
 
     `files_size` is in bytes and includes delete files. `manifests` is known where the writer counts them (Iceberg Java
-    since 1.11). `snapshots` and `refs` are those of the whole table; `target_file_size` is its property, None without
-    it.
+    since 1.11). Snapshots and refs are those of the whole table; `target_file_size` is its property, None without it.
+    The names are those of the columns of `TableTotals`.
     """
 
     records: int | None
@@ -27,8 +27,8 @@ class Totals(NamedTuple):
     position_deletes: int | None
     equality_deletes: int | None
     manifests: int | None
-    snapshots: int
-    refs: int
+    snapshot_count: int
+    ref_count: int
     target_file_size: int | None
 
 
@@ -54,8 +54,8 @@ def read_totals(metadata: TableMetadata) -> Totals:
         position_deletes=read_number(summary, "total-position-deletes"),
         equality_deletes=read_number(summary, "total-equality-deletes"),
         manifests=None if created is None or kept is None else min(created + kept, LONG_RANGE[1]),
-        snapshots=len(snapshots),
-        refs=len(refs),
+        snapshot_count=len(snapshots),
+        ref_count=len(refs),
         target_file_size=target_file_size,
     )
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, Model, OuterRef
 
-from catalog.models import WarehouseSize
+from catalog.models import LargeTable, WarehouseSize
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
-from icekeeper.kernel.db.sql import execute
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 
 LARGEST: Final = 50
 """Tables of a warehouse that are kept as its largest."""
+
+
+class MeasuredSizes(NamedTuple):
+    """What is to be recorded of a project: sizes of warehouses that changed, and their largest tables if those did."""
+
+    sizes: list[tuple[UUID, int, int, int]]
+    largest: dict[UUID, list[tuple[UUID, int | None, int, int | None]]]
 
 
 def _sum(column: str) -> str:
@@ -24,10 +32,8 @@ def _sum(column: str) -> str:
     return f"CAST(CASE WHEN {total} < 4e18 THEN {total} ELSE 4e18 END AS bigint)"
 
 
-# WHERE before ON CONFLICT is needed by SQLite, which would parse the latter as a join condition otherwise.
-_RECORD: Final = f"""
-INSERT INTO catalog_warehousesize (warehouse_id, hour, records, files_size, data_files)
-SELECT c.id, %s, c.records, c.files_size, c.data_files
+_CHANGED_SIZES: Final = f"""
+SELECT c.id, c.records, c.files_size, c.data_files
   FROM (SELECT w.id,
                {_sum("m.records")} AS records,
                {_sum("m.files_size")} AS files_size,
@@ -42,17 +48,10 @@ SELECT c.id, %s, c.records, c.files_size, c.data_files
    AND s.hour = (SELECT max(hour) FROM catalog_warehousesize WHERE warehouse_id = c.id)
  WHERE s.id IS NULL OR s.records <> c.records OR s.files_size <> c.files_size OR s.data_files <> c.data_files
  ORDER BY c.id
-    ON CONFLICT (warehouse_id, hour) DO UPDATE SET
-       records = excluded.records, files_size = excluded.files_size, data_files = excluded.data_files
 """  # noqa: S608 - constants
 
-_CLEAR_LARGEST: Final = """
-DELETE FROM catalog_largetable WHERE warehouse_id IN (SELECT id FROM storage_warehouse WHERE project_id = %s)
-"""
-
-_RECORD_LARGEST: Final = """
-INSERT INTO catalog_largetable (warehouse_id, rank, tabular_id, records, files_size, data_files)
-SELECT r.warehouse_id, r.rank, r.id, r.records, r.files_size, r.data_files
+_LARGEST: Final = """
+SELECT r.warehouse_id, r.id, r.records, r.files_size, r.data_files
   FROM (SELECT t.warehouse_id, t.id, m.records, m.files_size, m.data_files,
                row_number() OVER (PARTITION BY t.warehouse_id ORDER BY m.files_size DESC, t.id) AS rank
           FROM storage_warehouse w
@@ -60,17 +59,58 @@ SELECT r.warehouse_id, r.rank, r.id, r.records, r.files_size, r.data_files
           JOIN catalog_tabletotals m ON m.tabular_id = t.id
          WHERE w.project_id = %s AND m.files_size > 0) r
  WHERE r.rank <= %s
+ ORDER BY r.warehouse_id, r.rank
+"""
+
+_RECORDED_LARGEST: Final = """
+SELECT l.warehouse_id, l.tabular_id, l.records, l.files_size, l.data_files
+  FROM catalog_largetable l JOIN storage_warehouse w ON w.id = l.warehouse_id
+ WHERE w.project_id = %s
+ ORDER BY l.warehouse_id, l.rank
 """
 
 
-def record_sizes(project_id: str, hour: datetime) -> None:
-    """Record the sizes of a project's warehouses for `hour` where they changed, and replace their largest tables.
+def measure_sizes(project_id: str) -> MeasuredSizes:
+    """Return what changed since the last recorded hour; three statements, which read the totals of all tables.
 
-    Three statements in the caller's transaction, which read the totals of all tables of the project.
+    To be called outside of the transaction of `record_sizes`, in which no other client writes to SQLite.
     """
-    execute(_RECORD, [hour, project_id])
-    execute(_CLEAR_LARGEST, [project_id])
-    execute(_RECORD_LARGEST, [project_id, LARGEST])
+    sizes = [(as_uuid(key), *numbers) for key, *numbers in fetch_all("default", _CHANGED_SIZES, [project_id])]
+    found = _by_warehouse(_LARGEST, [project_id, LARGEST])
+    recorded = _by_warehouse(_RECORDED_LARGEST, [project_id])
+    changed = {key: found.get(key, []) for key in found.keys() | recorded.keys() if found.get(key) != recorded.get(key)}
+    return MeasuredSizes(sizes, changed)
+
+
+def _by_warehouse(statement: str, params: list[object]) -> dict[UUID, list[tuple[UUID, int | None, int, int | None]]]:
+    found: dict[UUID, list[tuple[UUID, int | None, int, int | None]]] = {}
+    for warehouse, table, records, files_size, data_files in fetch_all("default", statement, params):
+        found.setdefault(as_uuid(warehouse), []).append((as_uuid(table), records, files_size, data_files))
+    return found
+
+
+def record_sizes(measured: MeasuredSizes, hour: datetime) -> None:
+    """Record the measured sizes for `hour`, and replace the largest tables; in the caller's transaction."""
+    columns = ["records", "files_size", "data_files"]
+    WarehouseSize.objects.bulk_create(
+        [
+            WarehouseSize(warehouse_id=key, hour=hour, records=records, files_size=files_size, data_files=data_files)
+            for key, records, files_size, data_files in measured.sizes
+        ],
+        update_conflicts=True,
+        unique_fields=["warehouse", "hour"],
+        update_fields=columns,
+    )
+    if not measured.largest:
+        return
+    LargeTable.objects.filter(warehouse_id__in=measured.largest).delete()
+    LargeTable.objects.bulk_create(
+        LargeTable(
+            warehouse_id=key, rank=rank, tabular_id=table, records=records, files_size=files_size, data_files=data_files
+        )
+        for key, tables in measured.largest.items()
+        for rank, (table, records, files_size, data_files) in enumerate(tables, start=1)
+    )
 
 
 def delete_old_warehouse_sizes(*, actor: Actor, batch: int = BATCH) -> int:
@@ -78,6 +118,12 @@ def delete_old_warehouse_sizes(*, actor: Actor, batch: int = BATCH) -> int:
 
     The newest of them is kept for each warehouse: it is the size until the next change, which may still be to come.
     """
+    return delete_old_hours(WarehouseSize, batch=batch)
+
+
+def delete_old_hours(model: type[Model], *, batch: int) -> int:
+    """Delete hourly rows of warehouses that are older than the retention, but for the newest of each warehouse."""
+    rows = model._default_manager  # noqa: SLF001 - Django's own name for it
     oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
-    newer = WarehouseSize.objects.filter(warehouse=OuterRef("warehouse"), hour__gt=OuterRef("hour"), hour__lt=oldest)
-    return delete_in_batches(WarehouseSize.objects.filter(Exists(newer), hour__lt=oldest), batch=batch)
+    newer = rows.filter(warehouse=OuterRef("warehouse"), hour__gt=OuterRef("hour"), hour__lt=oldest)
+    return delete_in_batches(rows.filter(Exists(newer), hour__lt=oldest), batch=batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,9 +14,10 @@ from django.db.models import Count, QuerySet
 
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
-from catalog.services.warehouse_sizes import record_sizes
+from catalog.services.missing_totals import fill_missing_totals
+from catalog.services.warehouse_sizes import delete_old_hours, measure_sizes, record_sizes
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
+from icekeeper.kernel.db.deletion import BATCH
 from icekeeper.kernel.db.sql import batches, database_time, execute, fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import InvalidPageToken
@@ -179,18 +180,21 @@ MAX_DELAY: Final = timedelta(minutes=15)
 """A task that runs later than this after the end of its hour records the current hour instead."""
 
 
-def record_statistics(lease: Lease) -> None:
+def record_statistics(lease: Lease, checkpoint: Callable[[], object]) -> None:
     """Execute a task of the queue `statistics`, and enqueue the next one of the project.
 
-    The clock is that of the database, which also decides when tasks are due. Raises `LeaseLost`, and records nothing,
-    if another worker has taken over.
+    The clock is that of the database, which also decides when tasks are due. `checkpoint` is called before each step
+    of long work. Raises `LeaseLost`, and records nothing, if another worker has taken over.
     """
+    fill_missing_totals(lease.project_id, checkpoint)
+    measured = measure_sizes(lease.project_id)
+    checkpoint()
     at = database_time()
     following = next_recording(at)
     with write_transaction():
         hour = hour_to_record(lease.payload.get("hour"), at)
         lease.execution_details["recorded-warehouses"] = record_hour(lease.project_id, hour, at)
-        record_sizes(lease.project_id, hour)
+        record_sizes(measured, hour)
         lease.finish()
         payload = {"hour": beginning_of_hour(following).isoformat()}
         enqueue_for_projects(lease.queue, [lease.project_id], scheduled_for=following, payload=payload)
@@ -216,6 +220,8 @@ def hour_to_record(planned: str | None, at: datetime) -> datetime:
 
 
 def delete_old_warehouse_statistics(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the rows that are older than the retention of endpoint statistics; return their number."""
-    oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
-    return delete_in_batches(WarehouseStatistic.objects.filter(hour__lt=oldest), batch=batch)
+    """Delete the rows that are older than the retention of endpoint statistics; return their number.
+
+    The newest of them is kept for each warehouse: its counts hold until the next change, which may still be to come.
+    """
+    return delete_old_hours(WarehouseStatistic, batch=batch)

@@ -26,7 +26,7 @@ WORK: Final[dict[str, Work]] = {
     Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
     Task.Queue.TABULAR_PURGE.value: purge,
     Task.Queue.TASK_LOG_CLEANUP.value: clean_task_log,
-    Task.Queue.STATISTICS.value: lambda lease, _: record_statistics(lease),
+    Task.Queue.STATISTICS.value: record_statistics,
     Task.Queue.FILE_STATISTICS.value: read_file_statistics,
 }
 

@@ -28,7 +28,8 @@ from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.iceberg.totals import Totals, read_totals
+from catalog.models import Namespace, Snapshot, TableTotals, Tabular, TabularMetadata
 from catalog.selectors.tables.metadata_cache import MetadataCache
 from storage.io.local import LocalStore
 from tenancy.models import AuditRecord, OutboxEvent, Securable
@@ -201,7 +202,8 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
         assert set(Securable.objects.filter(type="table").values_list("object_id", flat=True)) == {
             str(key) for key in kept
         }
-        assert set(TabularMetadata.objects.values_list("tabular_id", flat=True)) == kept
+        for model in (TabularMetadata, TableTotals):
+            assert set(model.objects.values_list("tabular_id", flat=True)) == kept
         rows = list(Tabular.objects.filter(deleted_at=None))
         assert {row.name for row in rows} == set(found)
         assert set(Securable.objects.filter(type="namespace").values_list("object_id", flat=True)) == {
@@ -212,6 +214,9 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
             assert row.metadata_location == result["metadata-location"]
             written = Path(row.metadata_location.removeprefix("file://")).read_bytes()
             assert written == bytes(TabularMetadata.objects.get(pk=row.pk).document), "the file and the row differ"
+            assert (
+                TableTotals.objects.values(*Totals._fields).get(pk=row.pk) == read_totals(result["metadata"])._asdict()
+            )
             assert set(Snapshot.objects.filter(tabular=row).values_list("snapshot_id", flat=True)) == {
                 each["snapshot-id"] for each in result["metadata"].get("snapshots", [])
             }

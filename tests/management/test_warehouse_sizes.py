@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from catalog.models import LargeTable, Snapshot, TableTotals, Tabular, WarehouseSize
-from catalog.services.warehouse_sizes import LARGEST, delete_old_warehouse_sizes, record_sizes
+from catalog.models import LargeTable, Snapshot, TableTotals, Tabular, TabularMetadata, WarehouseSize
+from catalog.services import missing_totals
+from catalog.services.missing_totals import fill_missing_totals
+from catalog.services.warehouse_sizes import LARGEST, delete_old_warehouse_sizes, measure_sizes, record_sizes
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import delete_rows
 from storage.models import Warehouse
@@ -37,6 +39,10 @@ def append(catalog: ApiClient, name: str, number: int, at: int, **summary: str) 
 
 def totals(records: object, size: object, files: object) -> dict[str, str]:
     return {"total-records": str(records), "total-files-size": str(size), "total-data-files": str(files)}
+
+
+def record(project_id: str, hour: datetime) -> None:
+    record_sizes(measure_sizes(project_id), hour)
 
 
 def test_a_commit_keeps_its_totals(catalog: ApiClient, create_table: Callable[..., dict[str, Any]]) -> None:
@@ -102,6 +108,44 @@ def test_totals_are_written_only_when_they_change(
     assert (row.records, row.files_size, row.data_files) == (2**40, 2**62, 5)
 
 
+def test_missing_totals_are_read_from_stored_metadata(
+    catalog: ApiClient,
+    create_table: Callable[..., dict[str, Any]],
+    warehouse: Warehouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after an upgrade from a version without totals, in batches, and no more than a limit at once."""
+    for number, name in enumerate("abcd", start=1):
+        at = create_table(name)["metadata"]["last-updated-ms"]
+        append(catalog, name, number, at, **totals(number, 100 * number, 1))
+    kept = list(TableTotals.objects.order_by("pk").values_list())
+    TableTotals.objects.exclude(tabular__name="a").delete()
+    TableTotals.objects.update(records=77)
+    large, broken = Tabular.objects.get(name="c").pk, Tabular.objects.get(name="d").pk
+    TabularMetadata.objects.filter(pk=large).update(document=None)
+    document = TabularMetadata.objects.get(pk=broken).document
+    TabularMetadata.objects.filter(pk=broken).update(document=b"[")
+    checks: list[int] = []
+    monkeypatch.setattr(missing_totals, "BATCH_TABLES", 1)
+    assert fill_missing_totals(warehouse.project_id, lambda: checks.append(1)) == 2
+    assert checks == [1, 1]
+    assert fill_missing_totals(warehouse.project_id, lambda: None) == 0
+    assert TableTotals.objects.get(tabular__name="a").records == 77, "what a commit wrote is kept"
+    row = TableTotals.objects.get(pk=broken)
+    assert (row.records, row.snapshot_count) == (None, None)
+    assert not TableTotals.objects.filter(pk=large).exists()
+    TabularMetadata.objects.filter(pk=broken).update(document=document)
+    TabularMetadata.objects.filter(pk=large).update(document=b"{}")
+    TableTotals.objects.all().delete()
+    monkeypatch.setattr(missing_totals, "MAX_BYTES", 1)
+    assert fill_missing_totals(warehouse.project_id, lambda: None) == 1
+    monkeypatch.undo()
+    assert fill_missing_totals(warehouse.project_id, lambda: None) == 3
+    assert [each for each in TableTotals.objects.order_by("pk").values_list() if each[0] != large] == [
+        each for each in kept if each[0] != large
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "NaN", "9" * 30, "\u0663", " 1"])
 def test_numbers_that_are_none_are_unknown(
     catalog: ApiClient, create_table: Callable[..., dict[str, Any]], text: str
@@ -119,13 +163,15 @@ def test_sizes_are_recorded_where_they_changed(
         at = create_table(name)["metadata"]["last-updated-ms"]
         append(catalog, name, number, at, **totals(number, 100 * number, 1))
     project = warehouse.project_id
-    record_sizes(project, HOUR)
-    record_sizes(project, HOUR + timedelta(hours=1))
+    record(project, HOUR)
+    record(project, HOUR + timedelta(hours=1))
     assert list(WarehouseSize.objects.values_list("hour", "records", "files_size", "data_files")) == [(HOUR, 6, 600, 3)]
     largest = LargeTable.objects.order_by("rank").values_list("rank", "tabular__name", "files_size", "records")
     assert list(largest) == [(1, "c", 300, 3), (2, "b", 200, 2), (3, "a", 100, 1)]
+    unchanged = measure_sizes(project)
+    assert (unchanged.sizes, unchanged.largest) == ([], {})
     assert catalog.delete("/namespaces/ns/tables/c").status == 204
-    record_sizes(project, HOUR + timedelta(hours=2))
+    record(project, HOUR + timedelta(hours=2))
     assert WarehouseSize.objects.order_by("hour").last().files_size == 300  # type: ignore[union-attr]
     assert [row.tabular.name for row in LargeTable.objects.order_by("rank")] == ["b", "a"]
 
@@ -136,7 +182,7 @@ def test_claims_of_writers_do_not_break_the_sums(
     for number, name in enumerate(("a", "b"), start=1):
         at = create_table(name)["metadata"]["last-updated-ms"]
         append(catalog, name, number, at, **totals(MAX_LONG, MAX_LONG, MAX_LONG))
-    record_sizes(warehouse.project_id, HOUR)
+    record(warehouse.project_id, HOUR)
     row = WarehouseSize.objects.get()
     assert (row.records, row.files_size) == (4 * 10**18, 4 * 10**18)
 
@@ -156,7 +202,7 @@ def test_the_only_size_of_a_warehouse_is_never_deleted(warehouse: Warehouse) -> 
     hour = now() - timedelta(days=500)
     WarehouseSize.objects.create(warehouse=warehouse, hour=hour, records=7, files_size=1, data_files=1)
     assert delete_old_warehouse_sizes(actor=INTERNAL) == 0
-    record_sizes(warehouse.project_id, HOUR)
+    record(warehouse.project_id, HOUR)
     assert WarehouseSize.objects.count() == 2
 
 
@@ -166,9 +212,9 @@ def test_tables_that_are_among_the_largest_can_be_deleted(
     for number, name in enumerate(("a", "b"), start=1):
         at = create_table(name)["metadata"]["last-updated-ms"]
         append(catalog, name, number, at, **totals(1, 100, 1))
-    record_sizes(warehouse.project_id, HOUR)
+    record(warehouse.project_id, HOUR)
     assert LargeTable.objects.count() == 2
     delete_rows(Tabular, [Tabular.objects.get(name="a").pk])
     connection.check_constraints()
-    record_sizes(warehouse.project_id, HOUR)
+    record(warehouse.project_id, HOUR)
     assert [each.tabular.name for each in LargeTable.objects.all()] == ["b"]

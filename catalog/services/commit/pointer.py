@@ -49,11 +49,7 @@ WITH moved AS (
   UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
 )"""
 
-# In the order of `Totals`.
-_TOTALS_COLUMNS = (
-    "records", "files_size", "data_files", "delete_files", "position_deletes", "equality_deletes", "manifests",
-    "snapshot_count", "ref_count", "target_file_size",
-)  # fmt: skip
+_TOTALS_COLUMNS = Totals._fields
 
 _REPLACE_TOTALS = "ON CONFLICT (tabular_id) DO UPDATE SET " + ", ".join(
     f"{name} = excluded.{name}" for name in _TOTALS_COLUMNS

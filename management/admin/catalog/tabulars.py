@@ -189,7 +189,7 @@ class TablePage(MetadataPage):
                 {"label": _("Data"), "text": byte_size(totals.files_size), "note": ""},
                 {"label": _("Data files"), "value": totals.data_files, "note": ""},
                 {"label": _("Delete files"), "value": totals.delete_files, "note": ""},
-                {"label": _("Snapshots"), "value": totals.snapshots, "note": ""},
+                {"label": _("Snapshots"), "value": totals.snapshot_count, "note": ""},
                 {"label": _("Branches"), "value": branches, "note": _tags_note(len(refs) - branches)},
             ],
             "columns": columns,
