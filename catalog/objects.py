@@ -6,21 +6,23 @@ permissions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import starmap
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Namespace, Tabular
+from icekeeper.kernel.db.sql import fetch_all
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key, path_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor, Grantee
-from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.grants import ListedGrant, LocatedGrant, list_grants_of
 from tenancy.selectors.objects import NamedObject, PermissionTarget
@@ -82,6 +84,10 @@ def find_permission_target(*, key: ObjectKey, project: Project | None) -> Permis
     Raises `NoSuchWarehouse` or the "no such" error of its type (404).
     """
     missing = key.missing()
+    if key.securable_type is Securable.Type.WAREHOUSE and project is not None:
+        if not Warehouse.objects.filter(pk=key.warehouse_id, project=project).exists():
+            raise missing
+        return PermissionTarget(ObjectRef(Securable.Type.WAREHOUSE, key.warehouse_id), missing)
     ref = resolve_object_key(key)
     if ref is not None and project is not None:
         is_in_project = Warehouse.objects.filter(pk=key.warehouse_id, project=project).exists()
@@ -154,61 +160,78 @@ def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[Any]]:
 
 
 T = Securable.Type
-Named = Iterator[tuple[str, "NamedObject"]]
-_OF_PROJECTS = {T.ROLE: Role, T.TAG: TagDefinition}
 
 
 def name_objects(own_ids: Iterable[str]) -> dict[str, NamedObject]:
-    """Return the names of existing objects by securable id. One statement for each type, one for all tabulars."""
+    """Return the names of existing objects by securable id. One statement, none for the server."""
     wanted: dict[Securable.Type, list[str]] = {}
     for each in dict.fromkeys(own_ids):
         kind, _, object_id = each.partition(":")
         wanted.setdefault(T(kind), []).append(object_id)
-    found = {securable_id(T.SERVER, each): NamedObject(T.SERVER, each) for each in wanted.get(T.SERVER, [])}
-    if T.PROJECT in wanted:
-        found |= dict(_name_projects(wanted[T.PROJECT]))
-    if T.WAREHOUSE in wanted:
-        found |= dict(_name_warehouses(wanted[T.WAREHOUSE]))
-    if T.NAMESPACE in wanted:
-        found |= dict(_name_namespaces(wanted[T.NAMESPACE]))
-    for kind in _OF_PROJECTS:
-        if kind in wanted:
-            found |= dict(_name_in_project(kind, wanted[kind]))
-    tabulars = [each for kind in TABULARS for each in wanted.get(kind, [])]
-    return found | (dict(_name_tabulars(tabulars)) if tabulars else {})
+    found = {securable_id(T.SERVER, each): NamedObject(T.SERVER, each) for each in wanted.pop(T.SERVER, [])}
+    if not wanted:
+        return found
+    params = [
+        wanted.get(T.PROJECT, []),
+        *(_uuids(wanted.get(kind, [])) for kind in (T.ROLE, T.TAG, T.WAREHOUSE, T.NAMESPACE)),
+        _uuids(each for kind in TABULARS for each in wanted.get(kind, [])),
+    ]
+    for row in starmap(_NameRow, fetch_all("default", _NAMES, params)):
+        own_id, named = _named(row)
+        found[own_id] = named
+    return found
 
 
-def _name_projects(ids: Collection[str]) -> Named:
-    for pk, name in Project.objects.filter(pk__in=ids).values_list("pk", "name"):
-        yield securable_id(T.PROJECT, pk), NamedObject(T.PROJECT, pk, name)
+class _NameRow(NamedTuple):
+    """A row of `_NAMES`; `path` is that of a namespace, or of the namespace of a tabular."""
+
+    kind: str
+    id: str
+    uuid: str | None
+    name: str | None
+    warehouse_id: str | None
+    warehouse: str | None
+    path: str | None
+    is_dropped: bool
 
 
-def _name_in_project(kind: Securable.Type, ids: Iterable[str]) -> Named:
-    for pk, name in _OF_PROJECTS[kind]._default_manager.filter(pk__in=_uuids(ids)).values_list("pk", "name"):  # noqa: SLF001
-        yield securable_id(kind, pk), NamedObject(kind, str(pk), name)
+_NAMES: Final = """
+SELECT 'project', CAST(id AS text), CAST(NULL AS text), CAST(name AS text), CAST(NULL AS text), CAST(NULL AS text),
+       CAST(NULL AS text), FALSE
+  FROM tenancy_project WHERE id = ANY(%s)
+UNION ALL
+SELECT 'role', CAST(id AS text), NULL, name, NULL, NULL, NULL, FALSE FROM tenancy_role WHERE id = ANY(%s)
+UNION ALL
+SELECT 'tag', CAST(id AS text), NULL, name, NULL, NULL, NULL, FALSE FROM tenancy_tagdefinition WHERE id = ANY(%s)
+UNION ALL
+SELECT 'warehouse', CAST(id AS text), NULL, name, CAST(id AS text), name, NULL, FALSE
+  FROM storage_warehouse WHERE id = ANY(%s)
+UNION ALL
+SELECT 'namespace', CAST(n.id AS text), NULL, NULL, CAST(n.warehouse_id AS text), w.name, n.path, FALSE
+  FROM catalog_namespace AS n JOIN storage_warehouse AS w ON w.id = n.warehouse_id WHERE n.id = ANY(%s)
+UNION ALL
+SELECT t.kind, CAST(t.id AS text), CAST(t.uuid AS text), t.name, CAST(t.warehouse_id AS text), w.name, n.path,
+       t.deleted_at IS NOT NULL
+  FROM catalog_tabular AS t JOIN catalog_namespace AS n ON n.id = t.namespace_id
+  JOIN storage_warehouse AS w ON w.id = t.warehouse_id
+ WHERE t.id = ANY(%s)
+"""
 
 
-def _name_warehouses(ids: Iterable[str]) -> Named:
-    for pk, name in Warehouse.objects.filter(pk__in=_uuids(ids)).values_list("pk", "name"):
-        yield securable_id(T.WAREHOUSE, pk), NamedObject(T.WAREHOUSE, str(pk), name, str(pk), name)
+def _named(row: _NameRow) -> tuple[str, NamedObject]:
+    """Return the securable id of a row, and the object."""
+    kind = T(row.kind)
+    own_id = row.id if kind is T.PROJECT else _uuid_text(row.id)
+    warehouse_id = None if row.warehouse_id is None else _uuid_text(row.warehouse_id)
+    levels = () if row.path is None else tuple(row.path.split(LEVEL_SEPARATOR))
+    object_id = own_id if row.uuid is None else _uuid_text(row.uuid)
+    named = NamedObject(kind, object_id, row.name, warehouse_id, row.warehouse, levels, bool(row.is_dropped))
+    return securable_id(kind, own_id), named
 
 
-def _name_namespaces(ids: Iterable[str]) -> Named:
-    columns = ("pk", "path", "warehouse_id", "warehouse__name")
-    for pk, path, warehouse_id, warehouse in Namespace.objects.filter(pk__in=_uuids(ids)).values_list(*columns):
-        levels = tuple(path.split(LEVEL_SEPARATOR))
-        named = NamedObject(T.NAMESPACE, str(pk), None, str(warehouse_id), warehouse, levels)
-        yield securable_id(T.NAMESPACE, pk), named
-
-
-def _name_tabulars(ids: Iterable[str]) -> Named:
-    columns = ("pk", "kind", "uuid", "name", "warehouse_id", "warehouse__name", "namespace__path", "deleted_at")
-    for pk, kind, uuid, name, warehouse_id, warehouse, path, deleted_at in Tabular.objects.filter(
-        pk__in=_uuids(ids)
-    ).values_list(*columns):
-        levels, is_dropped = tuple(path.split(LEVEL_SEPARATOR)), deleted_at is not None
-        named = NamedObject(T(kind), str(uuid), name, str(warehouse_id), warehouse, levels, is_dropped)
-        yield securable_id(T(kind), pk), named
+def _uuid_text(stored: str) -> str:
+    """Return a UUID as clients see it: SQLite stores no dashes."""
+    return str(UUID(stored))
 
 
 def _uuids(texts: Iterable[str]) -> list[UUID]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from catalog.errors import no_such_object
 from catalog.models import Namespace, Tabular
-from catalog.objects import ObjectKey, find_permission_target, name_objects, resolve_objects
+from catalog.objects import ObjectKey, name_objects, resolve_objects
+from catalog.selectors.browse import PathStep
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -28,12 +29,14 @@ class PermissionObject:
 
     `named` has no names where the object is hidden from the caller, whose only permissions may be those on its grants.
     `is_browsable`: the caller sees the object in the catalog, because neither it nor its warehouse is out of use.
+    `known` has the names that were read with the object, of itself and of objects above it, by securable id.
     """
 
     target: PermissionTarget
     project: Project | None
     named: NamedObject
     is_browsable: bool = True
+    known: Mapping[str, NamedObject] = field(default_factory=dict)
 
 
 def name_visible_objects(*, actor: Actor, listed: Sequence[NamedObject]) -> dict[NamedObject, NamedObject]:
@@ -90,45 +93,95 @@ def find_warehouse_object(*, actor: Actor, key: ObjectKey) -> PermissionObject:
 
     Raises the 404 of its type; permissions on the grants are for the caller of this function to check.
     """
-    target = find_permission_target(key=key, project=None)
-    warehouse = Warehouse.objects.select_related("project").filter(pk=key.warehouse_id).first()
-    own_id = securable_id(*target.ref)
-    named = name_objects([own_id]).get(own_id)
-    if warehouse is None or named is None:  # deleted meanwhile
-        raise target.missing if warehouse is not None else no_such_warehouse(key.warehouse_id)
-    is_seen = is_allowed(actor, SEEN_BY[target.ref.type], *target.ref)
+    missing = key.missing()
+    found = _find_named(key)
+    if found is None:
+        raise missing
+    warehouse, own_id, named = found
+    ref = ObjectRef(key.securable_type, own_id)
+    is_seen = is_allowed(actor, SEEN_BY[ref.type], *ref)
     is_in_use = key.securable_type is T.WAREHOUSE or (
         warehouse.status == Warehouse.Status.ACTIVE and not named.is_dropped
     )
     return PermissionObject(
-        target, warehouse.project, named if is_seen else named.without_names(), is_seen and is_in_use
+        PermissionTarget(ref, missing),
+        warehouse.project,
+        named if is_seen else named.without_names(),
+        is_seen and is_in_use,
     )
+
+
+def _find_named(key: ObjectKey) -> tuple[Warehouse, UUID, NamedObject] | None:
+    """Return the warehouse with its project, the own id and the names of an object. One statement."""
+    if key.securable_type is T.WAREHOUSE:
+        warehouse = Warehouse.objects.select_related("project").filter(pk=key.warehouse_id).first()
+        return None if warehouse is None else (warehouse, warehouse.pk, _name_warehouse(warehouse))
+    if key.object_id is None:
+        return None
+    if key.securable_type is T.NAMESPACE:
+        namespaces = Namespace.objects.in_warehouse(key.warehouse_id).select_related("warehouse__project")
+        namespace = namespaces.filter(pk=key.object_id).first()
+        return None if namespace is None else (namespace.warehouse, namespace.pk, _name_namespace(namespace))
+    tabulars = Tabular.objects.in_warehouse(key.warehouse_id).select_related("namespace__warehouse__project")
+    tabular = tabulars.filter(uuid=key.object_id, kind=key.securable_type.value).first()
+    return None if tabular is None else (tabular.namespace.warehouse, tabular.pk, _name_tabular(tabular))
+
+
+def _name_warehouse(warehouse: Warehouse) -> NamedObject:
+    own_id = str(warehouse.pk)
+    return NamedObject(T.WAREHOUSE, own_id, warehouse.name, own_id, warehouse.name)
+
+
+def _name_namespace(namespace: Namespace) -> NamedObject:
+    warehouse = namespace.warehouse
+    return NamedObject(T.NAMESPACE, str(namespace.pk), None, str(warehouse.pk), warehouse.name, tuple(namespace.levels))
+
+
+def _name_tabular(tabular: Tabular) -> NamedObject:
+    namespace, warehouse = tabular.namespace, tabular.namespace.warehouse
+    return NamedObject(
+        T(tabular.kind), str(tabular.uuid), tabular.name, str(warehouse.pk), warehouse.name, tuple(namespace.levels),
+        tabular.deleted_at is not None,
+    )  # fmt: skip
 
 
 def warehouse_object(warehouse: Warehouse) -> PermissionObject:
     """Return a warehouse that the caller sees, read with its project."""
     missing = no_such_warehouse(warehouse.pk)
+    target = PermissionTarget(ObjectRef(T.WAREHOUSE, warehouse.pk), missing)
+    return PermissionObject(target, warehouse.project, _name_warehouse(warehouse))
+
+
+def namespace_object(namespace: Namespace, path: Sequence[PathStep]) -> PermissionObject:
+    """Return a namespace that the caller sees, read with its warehouse, its project, and the path to it."""
+    warehouse, named = namespace.warehouse, _name_namespace(namespace)
+    ref, missing = ObjectRef(T.NAMESPACE, namespace.pk), no_such_object(T.NAMESPACE.value, namespace.pk)
+    known = {**_names_on(path, warehouse), securable_id(*ref): named}
+    return PermissionObject(PermissionTarget(ref, missing), warehouse.project, named, known=known)
+
+
+def tabular_object(tabular: Tabular, path: Sequence[PathStep]) -> PermissionObject:
+    """Return a live table, view or generic table that the caller sees, read with its namespace, its project, and the
+    path to it."""
+    kind, warehouse, named = T(tabular.kind), tabular.namespace.warehouse, _name_tabular(tabular)
+    ref, missing = ObjectRef(kind, tabular.pk), no_such_object(kind.value, tabular.uuid)
+    known = {**_names_on(path, warehouse), securable_id(*ref): named}
+    return PermissionObject(PermissionTarget(ref, missing), warehouse.project, named, known=known)
+
+
+def _names_on(path: Sequence[PathStep], warehouse: Warehouse) -> dict[str, NamedObject]:
+    """Return the names of the objects on the path to a namespace or a tabular, by securable id."""
+    found: dict[str, NamedObject] = {}
+    levels: tuple[str, ...] = ()
     own_id = str(warehouse.pk)
-    named = NamedObject(T.WAREHOUSE, own_id, warehouse.name, own_id, warehouse.name)
-    return PermissionObject(PermissionTarget(ObjectRef(T.WAREHOUSE, warehouse.pk), missing), warehouse.project, named)
-
-
-def namespace_object(namespace: Namespace) -> PermissionObject:
-    """Return a namespace that the caller sees, read with its warehouse and project."""
-    warehouse = namespace.warehouse
-    named = NamedObject(
-        T.NAMESPACE, str(namespace.pk), None, str(warehouse.pk), warehouse.name, tuple(namespace.levels)
-    )
-    missing = no_such_object(T.NAMESPACE.value, namespace.pk)
-    return PermissionObject(PermissionTarget(ObjectRef(T.NAMESPACE, namespace.pk), missing), warehouse.project, named)
-
-
-def tabular_object(tabular: Tabular) -> PermissionObject:
-    """Return a live table, view or generic table that the caller sees, read with its namespace and project."""
-    kind, namespace = T(tabular.kind), tabular.namespace
-    warehouse = namespace.warehouse
-    named = NamedObject(
-        kind, str(tabular.uuid), tabular.name, str(warehouse.pk), warehouse.name, tuple(namespace.levels)
-    )
-    missing = no_such_object(kind.value, tabular.uuid)
-    return PermissionObject(PermissionTarget(ObjectRef(kind, tabular.pk), missing), warehouse.project, named)
+    for step in path:
+        kind = T(step.kind)
+        if kind is T.NAMESPACE:
+            levels = (*levels, step.name)
+            named = NamedObject(kind, step.id, None, own_id, warehouse.name, levels)
+        elif kind is T.WAREHOUSE:
+            named = _name_warehouse(warehouse)
+        else:
+            named = NamedObject(kind, step.id, step.name)
+        found[securable_id(kind, step.id)] = named
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -20,6 +20,9 @@ from icekeeper.kernel.http.base_url import base_path
 from management.admin.navigation import Crumb, Text, shell_context
 from management.sign_in.paths import CONSOLE_PATH
 from tenancy.actor import Actor
+from tenancy.authz.shared_reads import share_reads
+
+_READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Page(View):
@@ -37,6 +40,9 @@ class Page(View):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         self.actor = request.actor  # type: ignore[attr-defined]  # set by management.sign_in
         try:
+            if request.method in _READING:
+                with share_reads():
+                    return super().dispatch(request, *args, **kwargs)
             return super().dispatch(request, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - every error gets a page
             return error_page(request, error)

@@ -6,6 +6,7 @@ from django.contrib.admin import site
 from django.urls import URLPattern, path, register_converter
 
 from management.admin.access.grant_forms import (
+    ExplainPage,
     GrantForm,
     ManagedAccessForm,
     ObjectAccessPage,
@@ -76,6 +77,7 @@ urlpatterns = [
     page("access/", PrincipalGrantsPage, "grants"),
     page("access/review/", AccessReviewPage, "access-review"),
     page(f"{ACCESS}/", ObjectAccessPage, "object-access"),
+    page(f"{ACCESS}/explain/", ExplainPage, "object-explain"),
     page(f"{ACCESS}/grant/", GrantForm, "object-grant"),
     page(f"{ACCESS}/revoke/", RevokeForm, "object-revoke"),
     page(f"{ACCESS}/preview/", PreviewPage, "object-preview"),

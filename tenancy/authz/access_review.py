@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Any, Final
+from itertools import starmap
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -146,7 +147,7 @@ _LASTS: Final = "(expires_at IS NULL OR expires_at > %s)"
 
 
 USERS: Final = f"""
-SELECT user_id FROM (
+SELECT account.id, account.name, account.is_active, account.deleted_at IS NOT NULL FROM (
     SELECT * FROM (
         SELECT DISTINCT user_id FROM tenancy_grant
          WHERE securable_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS granted
@@ -164,9 +165,18 @@ SELECT user_id FROM (
          WHERE top.id = ANY(%s) AND g.user_id > %s AND (g.expires_at IS NULL OR g.expires_at > %s)
            AND {SHOWS} AND {IS_BELOW}
          ORDER BY g.user_id LIMIT %s) AS below
-) AS found ORDER BY user_id LIMIT %s
+) AS found JOIN tenancy_user AS account ON account.id = found.user_id ORDER BY found.user_id LIMIT %s
 """  # noqa: S608 - constants, as below
 """Users after an id who have a grant on one of some objects, are in one of some roles, or see an object below."""
+
+
+class FoundUser(NamedTuple):
+    """A user of a review; deleted ones are left out of it, but count for its pages."""
+
+    id: str
+    name: str
+    is_active: bool
+    is_deleted: bool = False
 
 
 ROLES_SEEING_BELOW: Final = f"""
@@ -236,10 +246,16 @@ class GrantChanges:
 NO_CHANGES: Final = GrantChanges()
 
 
+_PATH_TO: Final = """
+SELECT id, managed_access FROM tenancy_securable
+ WHERE id = ANY(string_to_array((SELECT path FROM tenancy_securable WHERE id = %s), '/')) ORDER BY length(path)
+"""
+
+
 def read_path(securable_id: str) -> tuple[Node, ...]:
-    """Return the path to an object, without grants; empty if it does not exist. Two statements."""
-    path = Securable.objects.filter(pk=securable_id).values_list("path", flat=True).first()
-    return () if path is None else read_nodes([path])[path]
+    """Return the path to an object, without grants; empty if it does not exist. One statement."""
+    rows = fetch_all("default", _PATH_TO, [securable_id])
+    return tuple(_node(own_id, is_managed=is_managed) for own_id, is_managed in rows)
 
 
 def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
@@ -247,10 +263,14 @@ def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
     ids = {each for path in paths for each in path.strip("/").split("/")}
     managed = set(Securable.objects.filter(pk__in=ids, managed_access=True).values_list("pk", flat=True))
 
-    def node(own_id: str) -> Node:
-        return Node(own_id.partition(":")[0], own_id, frozenset({MANAGED_ACCESS} if own_id in managed else ()))
+    return {
+        path: tuple(_node(own_id, is_managed=own_id in managed) for own_id in path.strip("/").split("/"))
+        for path in paths
+    }
 
-    return {path: tuple(map(node, path.strip("/").split("/"))) for path in paths}
+
+def _node(own_id: str, *, is_managed: bool) -> Node:
+    return Node(own_id.partition(":")[0], own_id, frozenset({MANAGED_ACCESS} if is_managed else ()))
 
 
 def read_granted(ids: Collection[str], grantees: Q) -> list[GrantedRow]:
@@ -264,13 +284,15 @@ def read_granted(ids: Collection[str], grantees: Q) -> list[GrantedRow]:
     ]
 
 
-def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], *, after: str, limit: int) -> list[str]:
+def read_users(
+    ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], *, after: str, limit: int
+) -> list[FoundUser]:
     """Return the first users after `after`, by id, with a grant on `ids`, in `roles`, or who see an object below
     `below`."""
     at = now()
     params: list[Any] = [list(ids), after, at, limit, list(roles), after, at, limit, list(roles), after, at, limit]
     params += [list(below), after, at, limit, limit]
-    return [row[0] for row in fetch_all("default", USERS, params)]
+    return list(starmap(FoundUser, fetch_all("default", USERS, params)))
 
 
 def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:

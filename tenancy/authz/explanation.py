@@ -18,9 +18,10 @@ from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import ASSIGNEE, Can, privilege_names
 from tenancy.authz.builtin.evaluation import Evaluation, Node
-from tenancy.authz.builtin.queries import SHOWS, read_grants_on_paths
+from tenancy.authz.builtin.queries import SHOWS
 from tenancy.authz.model import (
     DOWN,
+    MANAGED_ACCESS,
     Computed,
     Direct,
     Expression,
@@ -34,15 +35,13 @@ from tenancy.authz.port import Subject, authorizer
 from tenancy.authz.role_paths import (
     Entry,
     Membership,
-    RoleGraph,
     RolePath,
     earliest_expiry,
     expiry_timestamp,
-    read_edges_out_of,
-    read_memberships_of,
+    read_roles_of,
 )
 from tenancy.authz.securables import end_of
-from tenancy.models import Grant, Securable
+from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, securable_id
 
 
@@ -102,19 +101,38 @@ SELECT privilege, securable_id, role_id, expires_at FROM (
 """  # noqa: S608
 
 
+_GRANTS_ON_PATH: Final = """
+SELECT s.id, s.managed_access, g.privilege, g.role_id, g.expires_at
+  FROM tenancy_securable AS s LEFT JOIN tenancy_grant AS g
+    ON g.securable_id = s.id AND (g.user_id = %s OR g.role_id = ANY(%s)) AND (g.expires_at IS NULL OR g.expires_at > %s)
+ WHERE s.id = ANY(string_to_array((SELECT path FROM tenancy_securable WHERE id = %s), '/'))
+ ORDER BY length(s.path), g.id
+"""
+"""The objects on a path, the root first, each with the grants to the subject and its roles."""
+
+
 def read_rows(subject: Subject, own_id: str) -> Rows:
-    """Read the grants that apply to the subject on a securable and its parents, directly or through roles."""
-    first = read_memberships_of(subject)
-    role_paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).shortest_paths(first)
-    path = read_grants_on_paths(subject, list(role_paths), [own_id]).paths[own_id]
-    granted = Grant.objects.unexpired(now()).filter(
-        subject.grants_filter(role_paths), securable_id__in=[node.id for node in path]
-    )
+    """Read the grants that apply to the subject on a securable and its parents, directly or through roles.
+
+    Two statements, and one more for the roles of a token.
+    """
+    first, graph = read_roles_of(subject)
+    role_paths = graph.shortest_paths(first)
+    read = fetch_all("default", _GRANTS_ON_PATH, [subject.user_id, list(role_paths), now(), own_id])
+    relations: dict[str, set[str]] = {}
+    granted: list[Sequence[Any]] = []
+    for on, is_managed, privilege, role_id, end in read:
+        here = relations.setdefault(on, {MANAGED_ACCESS} if is_managed else set())
+        if privilege is not None:
+            here.add(privilege)
+            granted.append((privilege, on, role_id, end))
+    for role_id in role_paths:
+        as_object = securable_id(Securable.Type.ROLE, role_id)
+        if as_object in relations:  # the role itself is checked, and its members are its assignees
+            relations[as_object].add(ASSIGNEE)
+    path = tuple(Node(on.partition(":")[0], on, frozenset(here)) for on, here in relations.items())
     grants: dict[tuple[str, str], GrantRow] = {}
-    columns = granted.order_by("pk").values_list("privilege", "securable_id", "role_id", "expires_at")
-    for row in sorted(
-        [*_grant_rows(columns[:MAX_GRANTS_READ], role_paths), *_assigned(path, role_paths)], key=_distance
-    ):
+    for row in sorted([*_grant_rows(granted, role_paths), *_assigned(path, role_paths)], key=_distance):
         grants.setdefault((row.securable_id, row.privilege), row)
     return Rows(subject, path, role_paths, grants)
 

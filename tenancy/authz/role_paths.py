@@ -176,6 +176,23 @@ SELECT user_id, role_id, entry, expires_at FROM (
 _OF_USERS_IN: Final = f"{_OF_USERS} WHERE role_id = ANY(%s)"
 
 
+_ROLES_OF: Final = f"""{_EDGES}, entered_first(user_id, role_id, entry, expires_at) AS (
+    {_OF_USERS}
+), reached(role_id) AS (
+    SELECT role_id FROM entered_first
+    UNION
+    SELECT id FROM tenancy_role WHERE id = ANY(%s)
+    UNION
+    SELECT edge.role_id FROM reached JOIN edge ON edge.member_role_id = reached.role_id
+)
+SELECT edge.member_role_id, edge.role_id, edge.entry, edge.expires_at
+  FROM edge JOIN reached ON reached.role_id = edge.member_role_id
+UNION ALL
+SELECT NULL, role_id, entry, expires_at FROM entered_first
+"""  # noqa: S608
+"""The memberships that lead from given roles and from users into others, with those of the users themselves."""
+
+
 def read_edges_into(roles: Collection[UUID]) -> list[Edge]:
     """Return the memberships of roles that lead into the given roles at any depth. At most one statement."""
     return _read_edges(_EDGES_INTO, roles)
@@ -197,17 +214,26 @@ def read_memberships_in(user_ids: Sequence[str], roles: Collection[UUID]) -> dic
     return found
 
 
-def read_memberships_of(subject: Subject) -> list[Membership]:
-    """Return the direct memberships of a subject: stored, of the token, or the assumed one. At most two statements."""
+def read_roles_of(subject: Subject) -> tuple[list[Membership], RoleGraph]:
+    """Return the direct memberships of a subject (stored, of the token, or the assumed one), and the graph of those
+    that they lead to. One statement, and one more for the roles of a token.
+    """
+    first: list[Membership] = []
     if subject.assumed_role is not None:
-        return [Membership(subject.assumed_role, Entry.ASSUMED)]
-    found: list[Membership] = []
-    if subject.user_id is not None:
-        at, ids = now(), [subject.user_id]
-        found += [_membership(*entered) for _, *entered in fetch_all("default", _OF_USERS, [ids, at, ids, at])]
-    if subject.token_roles:
-        found += [Membership(each, Entry.TOKEN) for each in read_token_roles(subject)]
-    return found
+        first.append(Membership(subject.assumed_role, Entry.ASSUMED))
+    elif subject.token_roles:
+        first += [Membership(each, Entry.TOKEN) for each in read_token_roles(subject)]
+    user_ids = [] if subject.user_id is None or subject.assumed_role is not None else [subject.user_id]
+    if not (first or user_ids):
+        return first, RoleGraph(())
+    at, named = now(), [each.role_id for each in first]
+    edges: list[Edge] = []
+    for inner, *entered in fetch_all("default", _ROLES_OF, [at, at, user_ids, at, user_ids, at, named]):
+        if inner is None:
+            first.append(_membership(*entered))
+        else:
+            edges.append(Edge(as_uuid(inner), _membership(*entered)))
+    return first, RoleGraph(edges)
 
 
 def _read_edges(statement: str, roles: Collection[UUID]) -> list[Edge]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
@@ -21,185 +21,21 @@ from icekeeper.kernel.http.paging import MIN_ID, Page, write_page_token
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.access_review import (
-    NO_CHANGES,
-    GrantChanges,
-    GrantedRow,
     Rights,
     Source,
-    effective,
-    ids_checked_below,
-    ids_shown_below,
     is_effective,
-    read_granted,
     read_path,
-    read_roles_seeing,
-    read_users,
-    read_users_seeing,
 )
-from tenancy.authz.actions import ASSIGNEE, SEEN_BY, reads_grants
+from tenancy.authz.actions import SEEN_BY, reads_grants
 from tenancy.authz.permissions import check_permissions, deny_as_missing, require_permission
 from tenancy.authz.port import Subject
-from tenancy.authz.role_paths import (
-    Entry,
-    Membership,
-    RoleGraph,
-    RolePath,
-    earliest_expiry,
-    read_edges_into,
-    read_edges_out_of,
-    read_memberships_in,
-    read_memberships_of,
-)
-from tenancy.models import Grant, Project, Role, Securable, User
-from tenancy.models.role import OWN_PROVIDER
+from tenancy.models import Grant, Project, Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.grants import ListedGrant, list_grants_to, require_permission_to_read_grants
+from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.objects import NamedObject, NameObjects, PermissionTarget, target_project
 from tenancy.selectors.permission_checks import check_subject
 from tenancy.selectors.principal_reviews import AccessSource, PrincipalReview
-
-_ROLE, _USER = "role:", "user:"
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """A user or a role: exactly one of the ids is set.
-
-    `has_members_of_tokens`: tokens of an identity provider may add members to the role, which cannot be listed.
-    """
-
-    name: str
-    user_id: str | None = None
-    role_id: UUID | None = None
-    is_blocked: bool = False
-    has_members_of_tokens: bool = False
-
-
-class ObjectReview:
-    """Review of one object. Its roles are read once, by the constructor, users page by page."""
-
-    def __init__(self, ref: ObjectRef, changes: GrantChanges = NO_CHANGES, *, roles: Collection[UUID] = ()) -> None:
-        """Read the path and the roles of an existing object, with `changes` applied. At most five statements.
-
-        `roles` are read in any case.
-        """
-        self._changes = changes
-        self.path = read_path(securable_id(*ref))
-        self._depths = {node.id: depth for depth, node in enumerate(self.path)}
-        self._below = ids_checked_below(self.path)
-        self._role_id = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
-        self._effective_rows: dict[tuple[str, str], bool] = {}
-        self._granted: dict[UUID, list[GrantedRow]] = {}
-        granted = read_granted(self._depths, Q(role__isnull=False))
-        for row in changes.apply(granted, self.path[-1].id, changes.roles):
-            if isinstance(row.grantee, UUID) and self._is_effective(row):
-                self._granted.setdefault(row.grantee, []).append(row)
-        self._seeing = read_roles_seeing(self._below)
-        seeds = {*self._granted, *self._seeing, *roles, *([] if self._role_id is None else [self._role_id])}
-        self._graph = RoleGraph(read_edges_into(seeds))
-        self._roles = sorted(seeds | self._graph.inner_roles, key=str)
-
-    def page(self, *, after: str, limit: int) -> tuple[list[tuple[Principal, Rights]], str | None]:
-        """Return roles, then users, by their ids, and the cursor of the next page, None at the end.
-
-        `after` is the cursor of an earlier page, or empty. A page may be shorter than `limit` before the end.
-        At most six statements.
-        """
-        found: list[tuple[Principal, Rights]] = []
-        if not after.startswith(_USER):
-            chosen = [each for each in self._roles if f"{_ROLE}{each}" > after]
-            shown, remaining = chosen[:limit], chosen[limit:]
-            found = self._of_roles(shown)
-            if remaining:
-                return found, f"{_ROLE}{shown[-1]}"
-            after = _USER
-        available = limit - len(found)
-        if available <= 0:
-            return found, _USER
-        users = read_users(
-            list(self._depths), self._roles, self._below, after=after.removeprefix(_USER), limit=available + 1
-        )
-        found += self._of_users(users[:available])
-        return found, f"{_USER}{users[available - 1]}" if len(users) > available else None
-
-    def of(self, grantees: Collection[Grantee]) -> list[tuple[Principal, Rights]]:
-        """Return the existing ones of these principals, also those without rights: first roles, then users.
-
-        The roles must be among those that the constructor read, as `roles`. At most six statements.
-        """
-        role_ids = sorted({each.role_id for each in grantees if each.role_id is not None}, key=str)
-        user_ids = sorted({each.user_id for each in grantees if each.user_id is not None})
-        return [*self._of_roles(role_ids, is_complete=True), *self._of_users(user_ids, is_complete=True)]
-
-    def of_subject(self, subject: Subject) -> Rights:
-        """Return the rights of a caller, whose token may give roles. At most three statements."""
-        first = read_memberships_of(subject)
-        role_paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).longest_lasting_paths(first)
-        own: list[GrantedRow] = []
-        if subject.user_id is not None and subject.assumed_role is None:
-            own = self._changes.apply(
-                read_granted(self._depths, Q(user_id=subject.user_id)), self.path[-1].id, {subject.user_id}
-            )
-        return self._rights(role_paths, own, ())
-
-    def _of_roles(self, role_ids: Sequence[UUID], *, is_complete: bool = False) -> list[tuple[Principal, Rights]]:
-        known = {row.pk: row for row in Role.objects.filter(pk__in=role_ids)} if role_ids else {}
-        found = []
-        for role_id in role_ids:
-            row = known.get(role_id)
-            role_paths = self._graph.longest_lasting_paths([Membership(role_id, Entry.ASSUMED)])
-            rights = self._rights(role_paths, (), ())
-            if row is not None and (rights.effective or is_complete):
-                from_tokens = row.provider_id != OWN_PROVIDER
-                found.append((Principal(row.name, role_id=row.pk, has_members_of_tokens=from_tokens), rights))
-        return found
-
-    def _of_users(self, user_ids: Sequence[str], *, is_complete: bool = False) -> list[tuple[Principal, Rights]]:
-        if not user_ids:
-            return []
-        known = {row.pk: row for row in User.objects.filter(pk__in=user_ids, deleted_at__isnull=True)}
-        first = read_memberships_in(user_ids, self._roles)
-        granted: dict[str, list[GrantedRow]] = {}
-        rows = read_granted(self._depths, Q(user_id__in=user_ids))
-        for row in self._changes.apply(rows, self.path[-1].id, set(user_ids)):
-            if isinstance(row.grantee, str) and self._is_effective(row):
-                granted.setdefault(row.grantee, []).append(row)
-        seeing = read_users_seeing(self._below, user_ids)
-        found = []
-        for user_id in user_ids:
-            user = known.get(user_id)
-            role_paths = self._graph.longest_lasting_paths(first.get(user_id, ()))
-            rights = self._rights(role_paths, granted.get(user_id, ()), seeing.get(user_id, ()))
-            if user is not None and (rights.effective or is_complete):
-                found.append((Principal(user.name, user_id=user.pk, is_blocked=not user.is_active), rights))
-        return found
-
-    def _rights(
-        self, role_paths: Mapping[UUID, RolePath], own: Iterable[GrantedRow], own_shows: Collection[str]
-    ) -> Rights:
-        sources = [Source(row.privilege, row.securable_id, (), row.expires_at) for row in own]
-        for role_id, path_to_role in role_paths.items():
-            for row in self._granted.get(role_id, ()):
-                ends_at = earliest_expiry(path_to_role.expires_at, row.expires_at)
-                sources.append(Source(row.privilege, row.securable_id, path_to_role.through, ends_at))
-        if self._role_id is not None and self._role_id in role_paths:  # members of the role itself are its assignees
-            path_to_role = role_paths[self._role_id]
-            sources.append(Source(ASSIGNEE, self.path[-1].id, path_to_role.through, path_to_role.expires_at))
-        relations: dict[str, set[str]] = {}
-        for source in sources:
-            relations.setdefault(source.securable_id, set()).add(source.privilege)
-        path = [node._replace(relations=node.relations | relations.get(node.id, set())) for node in self.path]
-        shows = ids_shown_below(role_paths, self._seeing, own_shows)
-        of_grants, in_all = effective(path), effective(path, shows)
-        sources.sort(key=lambda each: (self._depths[each.securable_id], each.privilege, each.through))
-        return Rights(in_all, tuple(sources), is_shown_from_below=of_grants != in_all)
-
-    def _is_effective(self, row: GrantedRow) -> bool:
-        key = (row.securable_id, row.privilege)
-        if key not in self._effective_rows:
-            self._effective_rows[key] = is_effective(self.path, self._depths[row.securable_id], row.privilege)
-        return self._effective_rows[key]
-
 
 MAX_REVIEW_PAGE_SIZE: Final = 1_000
 CHUNK: Final = 500
@@ -267,17 +103,20 @@ def review_object_for(
         entries, end = review.page(after=after, limit=limit)
         if not objects:  # the ancestors are the same in each chunk
             objects.update(_named_path(actor, [node.id for node in review.path], name_objects))
-        return ObjectReviewChunk(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
+        return ObjectReviewChunk(entries, Names(objects, review.role_names)), end
 
     return chunk
 
 
 @dataclass(frozen=True, slots=True)
 class GrantMatrix:
-    """A page of the principals of an object with their rights; `own` are the grants on the object itself."""
+    """A page of the principals of an object with their rights.
+
+    `own` has the privileges that are granted on the object itself, with their expiry.
+    """
 
     entries: Sequence[tuple[Principal, Rights]]
-    own: Mapping[Grantee, Mapping[str, ListedGrant]]
+    own: Mapping[Grantee, Mapping[str, datetime | None]]
     names: Names
 
 
@@ -303,10 +142,13 @@ def review_matrix_for(
         chosen = review.of(more)
         entries = [*chosen, *(each for each in entries if grantee_of(each[0]) not in set(more))]
     objects = _named_path(actor, [node.id for node in review.path], name_objects)
-    names = Names(objects, _roles(rights.sources for _, rights in entries))
-    own: dict[Grantee, dict[str, ListedGrant]] = {}
-    for grant in list_grants_to(ref=target.ref, grantees={grantee_of(each) for each, _ in entries}):
-        own.setdefault(grant.grantee, {})[grant.privilege] = grant
+    own: Mapping[Grantee, Mapping[str, datetime | None]] = review.own
+    if target.ref.type is Securable.Type.ROLE:
+        with_members: dict[Grantee, dict[str, datetime | None]] = {}
+        for grant in list_grants_to(ref=target.ref, grantees={grantee_of(each) for each, _ in entries}):
+            with_members.setdefault(grant.grantee, {})[grant.privilege] = grant.expires_at
+        own = with_members
+    names = Names(objects, review.role_names)
     return GrantMatrix(entries, own, names), None if end is None else write_page_token(page.kind, end)
 
 
@@ -365,9 +207,9 @@ def review_sources_for(
     def chunk(after: str, limit: int) -> tuple[SourceChunk, str | None]:
         found = review.sources(project, after=UUID(after) if after else MIN_ID, limit=limit + 1)
         shown = found[:limit]
-        objects = name_objects(_visible(actor, [each.source.securable_id for _, each in shown]))
-        entries = [each for _, each in shown if each.source.securable_id in objects]
-        names = Names(objects, _roles((each.source,) for each in entries))
+        visible = _visible(actor, [each.source.securable_id for _, each in shown])
+        names = _names(name_objects, visible, (each.source for _, each in shown))
+        entries = [each for _, each in shown if each.source.securable_id in names.objects]
         return SourceChunk(entries, names), str(shown[-1][0]) if len(found) > limit else None
 
     return chunk
@@ -396,9 +238,8 @@ def review_objects_for(
         found, end = review.objects(warehouse.ref, after=after, limit=limit)
         on_paths = {source.securable_id for _, rights in found for source in rights.sources}
         visible = _visible(actor, list(dict.fromkeys([*(own_id for own_id, _ in found), *sorted(on_paths)])))
-        objects = name_objects(visible)
-        entries = [(own_id, rights) for own_id, rights in found if own_id in objects]
-        return ReachableChunk(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
+        names = _names(name_objects, visible, (source for _, rights in found for source in rights.sources))
+        return ReachableChunk([each for each in found if each[0] in names.objects], names), end
 
     return chunk
 
@@ -458,7 +299,12 @@ def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
     return [each for each in own_ids if each not in hidden]
 
 
-def _roles(sources: Iterable[Sequence[Source]]) -> dict[UUID, str]:
-    """Return the names of the roles in the sources: the name of a role is visible to every caller who sees its id."""
-    ids = {role_id for each in sources for source in each for role_id in source.through}
-    return dict(Role.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+def _names(name_objects: NameObjects, visible: Collection[str], sources: Iterable[Source]) -> Names:
+    """Return the names of visible objects, and of the roles in the sources, whose names are visible to every caller who
+    sees their ids. One statement."""
+    roles = {securable_id(Securable.Type.ROLE, role_id): role_id for each in sources for role_id in each.through}
+    named = name_objects([*visible, *roles])
+    return Names(
+        {own_id: named[own_id] for own_id in visible if own_id in named},
+        {role_id: named[own_id].name or "" for own_id, role_id in roles.items() if own_id in named},
+    )

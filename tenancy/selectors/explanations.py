@@ -22,8 +22,8 @@ from tenancy.authz.explanation import Explanation, GrantRow, Step, explain
 from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.authz.port import AuthorizationBackendError, PermissionCheck
 from tenancy.authz.role_paths import Entry, Membership
-from tenancy.models import Role, Securable
-from tenancy.models.securable import ObjectRef, parse_securable_id
+from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.objects import NamedObject, NameObjects
 from tenancy.selectors.permission_checks import check_subject, resolve_checked_actor
 
@@ -141,12 +141,15 @@ class _ExplanationFilter:
         grants = [step.grant for step in found.chain if step.grant is not None]
         roles = dict.fromkeys(each.role_id for grant in grants for each in grant.through)
         self._check(list(ids), list(roles))
+        of_roles = {securable_id(T.ROLE, each): each for each in roles}
+        known = [each for each in ids if self._is_known(each)]
+        names = self._name_objects([*known, *of_roles])
         self._objects = {
-            own_id: named if self._is_seen(own_id) else named.without_names()
-            for own_id, named in self._name_objects(each for each in ids if self._is_known(each)).items()
+            own_id: names[own_id] if self._is_seen(own_id) else names[own_id].without_names()
+            for own_id in known
+            if own_id in names
         }
-        if roles:
-            self._roles = dict(Role.objects.filter(pk__in=list(roles)).values_list("pk", "name"))
+        self._roles = {role_id: names[own_id].name or "" for own_id, role_id in of_roles.items() if own_id in names}
         steps: list[VisibleStep | None] = []
         for step in found.chain:
             visible = self._step(step)

@@ -25,8 +25,9 @@ from tenancy.authz.port import Subject
 from tenancy.authz.role_paths import read_edges_into
 from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.selectors.access_reviews import ObjectReview, Principal, grantee_of
+from tenancy.selectors.access_reviews import grantee_of
 from tenancy.selectors.grants import ListedGrant, list_grants_to
+from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.objects import PermissionTarget
 from tenancy.selectors.roles import require_visible_roles
 
@@ -163,7 +164,8 @@ def _compare(
         frozenset((_id(grantee), privilege) for privilege, grantee in revocations),
     )
     roles = {each.role_id for each in affected if each.role_id is not None}
-    before, after = ObjectReview(ref, roles=roles), ObjectReview(ref, changes, roles=roles)
+    before = ObjectReview(ref, roles=roles)
+    after = before.with_changes(changes)
     were = {grantee_of(principal): rights for principal, rights in before.of(affected)}
     effects = [
         effect
@@ -208,7 +210,7 @@ def _find_affected(actor: Actor, changed: Collection[Grantee]) -> _Affected:
     users = read_users((), sorted(reached & listed, key=str), (), after="", limit=MAX_PRINCIPALS + 1)
     members = {
         *(Grantee(role_id=each) for each in reached),
-        *(Grantee(user_id=each) for each in users[:MAX_PRINCIPALS]),
+        *(Grantee(user_id=each.id) for each in users[:MAX_PRINCIPALS]),
     }
     return _Affected({*changed, *members}, len(users) <= MAX_PRINCIPALS, reached - listed)
 

@@ -20,26 +20,19 @@ from tenancy.authz.access_review import (
     is_effective,
     reached_below,
     reaches_below,
-    read_granted,
     read_granted_paths,
     read_nodes,
-    read_path,
     walk,
 )
 from tenancy.authz.actions import ASSIGNEE
 from tenancy.authz.builtin.evaluation import Node
-from tenancy.authz.builtin.queries import read_grants_on_paths
+from tenancy.authz.builtin.queries import read_grants_on_paths, read_sources_on_paths
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Subject
-from tenancy.authz.role_paths import (
-    RoleGraph,
-    RolePath,
-    earliest_expiry,
-    read_edges_out_of,
-    read_memberships_of,
-)
+from tenancy.authz.role_paths import RolePath, earliest_expiry, read_roles_of
 from tenancy.models import Grant, Project, RoleMember, Securable
 from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.selectors.projects import server_ref
 
 BRANCH_BATCH: Final = 50
 """Subtrees that one statement walks."""
@@ -60,14 +53,14 @@ class PrincipalReview:
     """Review of one principal. Their roles are read once, by the constructor."""
 
     def __init__(self, subject: Subject) -> None:
-        """At most three statements."""
+        """At most two statements."""
         self._subject = subject
-        first = read_memberships_of(subject)
-        self._role_paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).longest_lasting_paths(first)
+        first, graph = read_roles_of(subject)
+        self._role_paths = graph.longest_lasting_paths(first)
 
     def sources(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, AccessSource]]:
         """Return the grants and memberships after the row `after`, in order of creation: those in a project, and those
-        on the server, which apply to it as well. Four statements."""
+        on the server, which apply to it as well. Three statements."""
         rows = self._rows(project, after=after, limit=limit)
         paths = {row.securable_id: path for _, row, path in rows}
         nodes = read_nodes(set(paths.values()))
@@ -82,8 +75,8 @@ class PrincipalReview:
 
     def _rows(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, Source, str]]:
         """Return id, source and path of the object, by id of the row."""
-        top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
-        server = f"{top.partition('/')[0]}/"
+        server = f"{securable_id(*server_ref())}/"
+        top = f"{server}{securable_id(Securable.Type.PROJECT, project.pk)}/"
         grants = (
             Grant.objects.unexpired(now())
             .filter(self._subject.grants_filter(self._role_paths), pk__gt=after)
@@ -114,9 +107,10 @@ class PrincipalReview:
         """Return the warehouse and the objects in it on which any action is allowed: rights by securable id, parents
         first, and the path after which the next page starts, None at the end.
 
-        `after` is such a path, or empty. A page may be shorter than `limit` before the end. Nine statements.
+        `after` is such a path, or empty. A page may be shorter than `limit` before the end. Six statements.
         """
-        nodes = read_path(securable_id(*warehouse))
+        own_id = securable_id(*warehouse)
+        nodes = read_grants_on_paths(self._subject, list(self._role_paths), [own_id]).paths[own_id]
         top = "".join(f"{node.id}/" for node in nodes)
         paths, token = self._reachable_paths(nodes, top, after=after, limit=limit)
         own_ids = [_last(path) for path in paths]
@@ -126,9 +120,7 @@ class PrincipalReview:
         self, nodes: Sequence[Node], top: str, *, after: str, limit: int
     ) -> tuple[list[str], str | None]:
         """Return the paths of objects on which the principal may have rights, and the cursor."""
-        above = read_granted([node.id for node in nodes], self._subject.grants_filter(self._role_paths))
-        kinds = [(row.securable_id.partition(":")[0], [row.privilege]) for row in above]
-        if reaches_below(kinds):
+        if reaches_below([(node.type, node.relations - {MANAGED_ACCESS}) for node in nodes]):
             granted, found = [], {top}
             branches = [top]
         else:
@@ -156,12 +148,10 @@ class PrincipalReview:
             return []
         roles = list(self._role_paths)
         below = [each for each in own_ids if each.partition(":")[0] in _BRANCHES]
-        grants = read_grants_on_paths(self._subject, roles, own_ids, below=below)
-        on_path = {node.id for path in grants.paths.values() for node in path if node.relations - {MANAGED_ACCESS}}
+        grants, rows = read_sources_on_paths(self._subject, roles, own_ids, below=below)
         granted: dict[str, list[Source]] = {}
-        for row in read_granted(on_path, self._subject.grants_filter(roles)):
-            role_id = row.grantee if isinstance(row.grantee, UUID) else None
-            source = self._source(row.privilege, row.securable_id, role_id, row.expires_at)
+        for row in sorted(rows, key=lambda each: (each.securable_id, each.privilege, str(each.role_id or ""))):
+            source = self._source(row.privilege, row.securable_id, row.role_id, row.expires_at)
             granted.setdefault(row.securable_id, []).append(source)
         found = []
         for own_id in own_ids:

@@ -15,10 +15,9 @@ from tenancy.authz.port import Subject
 from tenancy.authz.role_paths import (
     Edge,
     Entry,
-    RoleGraph,
     read_edges_into,
     read_edges_out_of,
-    read_memberships_of,
+    read_roles_of,
 )
 from tenancy.models import Project, Role, Securable
 from tenancy.selectors.roles import role_not_found
@@ -130,8 +129,8 @@ def list_role_paths_for(*, actor: Actor, user_id: str, projects: Collection[Proj
     """
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
     subject = Subject.of(actor) if user_id == actor.user_id else Subject(user_id, None, "", ())
-    first = read_memberships_of(subject)
-    paths = RoleGraph(read_edges_out_of([each.role_id for each in first])).shortest_paths(first)
+    first, graph = read_roles_of(subject)
+    paths = graph.shortest_paths(first)
     wanted = {each.pk for each in projects}
     rows = Role.objects.filter(pk__in=paths).values_list("pk", "name", "project_id") if paths else ()
     named = {pk: NamedRole(pk, name, project_id) for pk, name, project_id in rows if project_id in wanted}

@@ -19,7 +19,7 @@ from tenancy.authz.model import rights_model
 from tenancy.authz.port import Subject
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.selectors.access_reviews import ObjectReview, Principal
+from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give, role

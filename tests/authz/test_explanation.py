@@ -23,7 +23,7 @@ from tenancy.authz.role_paths import Entry, Membership
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.selectors.access_reviews import ObjectReview
+from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import user
 from tests.authz.parity.pair_fixtures import another_user, grant, member, questions_about

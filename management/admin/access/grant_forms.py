@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 
 from catalog.selectors.permission_objects import PermissionObject
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.access.objects import access_url, find_object, icon_of, label_of
+from management.admin.access.objects import KIND_LABELS, access_url, find_object, icon_of, label_of
 from management.admin.access.principals import Picked, read_picked, read_principal
 from management.admin.access.tab import AccessTab, described
 from management.admin.navigation import Crumb
-from management.admin.pages import Page
+from management.admin.pages import Page, render_page
 from tenancy.actor import Grantee
 from tenancy.selectors.principal_names import name_principals
 from tenancy.services.grants import (
@@ -111,6 +111,29 @@ class ProjectAccessPage(ObjectAccessPage):
 class RoleAccessPage(ObjectAccessPage):
     def key(self) -> str:
         return f"role:{self.kwargs['role_id']}"
+
+
+class ExplainPage(ObjectAccessPage):
+    """Why a principal can or cannot do an action on an object; with `part` in the query the result alone."""
+
+    template_name = "console/explain.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        self.shown = find_object(actor=self.actor, key=self.key())
+        shown = AccessTab(request, self.actor, self.shown).explanation()
+        if "part" in request.GET:
+            return render_page(request, "console/parts/explanation_result.html", shown)
+        named = self.shown.named
+        title, url = _("Explain access"), access_url(named, is_browsable=self.shown.is_browsable)
+        head = {
+            "title": title,
+            "breadcrumb": [Crumb(label_of(named), url), Crumb(title)],
+            "object_icon": icon_of(named.securable_type),
+            "object_name": label_of(named),
+            "access_kind": KIND_LABELS[named.securable_type],
+            "access_url": url,
+        }
+        return self.render({**head, **shown})
 
 
 class GrantsForm(ObjectAccessPage, ABC):

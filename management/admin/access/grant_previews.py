@@ -22,6 +22,7 @@ from management.admin.access.principals import ICONS, principal_value
 from management.admin.access.tab import described
 from management.admin.navigation import Crumb
 from tenancy.actor import Grantee
+from tenancy.authz.shared_reads import share_reads
 from tenancy.models import Securable
 from tenancy.selectors.access_reviews import grantee_of
 from tenancy.selectors.grant_previews import Effect, GrantPreview, Pair, preview_grants_for
@@ -63,6 +64,10 @@ class PreviewPage(GrantsForm):
     """Shows the effect of the forms of the matrix and of a new grant, and of a form that could not be saved."""
 
     template_name = "console/grant_preview.html"
+
+    def post(self, request: HttpRequest, *, key: str) -> HttpResponse:
+        with share_reads():  # it changes nothing
+            return super().post(request, key=key)
 
     def apply(self, request: HttpRequest) -> HttpResponse:
         if "privilege" in request.POST:
@@ -136,6 +141,9 @@ class SaveForm(PreviewPage):
 
     If nothing was saved, the preview is shown again with everything that was filled in.
     """
+
+    def post(self, request: HttpRequest, *, key: str) -> HttpResponse:
+        return GrantsForm.post(self, request, key=key)
 
     def apply(self, request: HttpRequest) -> HttpResponse:
         form = request.POST

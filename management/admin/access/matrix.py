@@ -18,8 +18,9 @@ from tenancy.actor import Grantee
 from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import Privilege
 from tenancy.models.securable import parse_securable_id, securable_id
-from tenancy.selectors.access_reviews import GrantMatrix, Names, Principal, grantee_of
+from tenancy.selectors.access_reviews import GrantMatrix, Names, grantee_of
 from tenancy.selectors.grant_previews import Pair
+from tenancy.selectors.object_reviews import Principal
 from tenancy.selectors.objects import PermissionTarget
 
 ROWS_A_PAGE: Final = 50
@@ -112,14 +113,15 @@ class _Cells:
 
     def cell(self, principal: Principal, rights: Rights, privilege: str) -> Cell:
         grantee = grantee_of(principal)
-        own = self.matrix.own.get(grantee, {}).get(privilege)
+        own = self.matrix.own.get(grantee, {})
         rest, meaning = self._without_own(rights, privilege)
         state = rest
-        if own is not None:
+        if privilege in own:
             state, meaning = "granted", _("granted here")
-            if own.expires_at is not None:
+            ends_at = own[privilege]
+            if ends_at is not None:
                 state = "expiring"
-                meaning = _("granted here, expires %(when)s") % {"when": relative_time(own.expires_at)}
+                meaning = _("granted here, expires %(when)s") % {"when": relative_time(ends_at)}
             rest = "none" if rest == "implied" else rest  # it may be implied by itself
         return Cell(
             f"{privilege} {principal_value(grantee)}",
@@ -127,7 +129,7 @@ class _Cells:
             rest,
             STATE_ICONS[rest],
             f"{_name(principal)}: {privilege} {meaning}",
-            own is not None,
+            privilege in own,
             privilege in self.may_change,
         )
 

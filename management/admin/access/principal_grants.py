@@ -37,6 +37,8 @@ from management.admin.pages import Page
 from management.admin.warehouse_choice import list_warehouses_by_project
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.access_review import Rights, Source
+from tenancy.authz.actions import SEEN_BY
+from tenancy.authz.permissions import is_allowed
 from tenancy.models import Project, Securable
 from tenancy.selectors.access_reviews import (
     Names,
@@ -46,7 +48,7 @@ from tenancy.selectors.access_reviews import (
     review_sources_for,
 )
 from tenancy.selectors.objects import NamedObject, PermissionTarget
-from tenancy.selectors.principal_names import name_principals
+from tenancy.selectors.principal_names import PrincipalName, name_principals
 from tenancy.selectors.principal_reviews import AccessSource
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
@@ -114,12 +116,7 @@ class PrincipalPage(Page):
 
     def choose(self) -> dict[str, Any]:
         """Read the project and the principal in the address. Raises `ProjectNotFound`."""
-        self.projects = list_projects_for(actor=self.actor)
-        wanted = self.request.GET.get("project")
-        self.project: Project | None = next(iter(self.projects), None)
-        if wanted:
-            listed = next((each for each in self.projects if each.pk == wanted), None)
-            self.project = listed or get_visible_project_for(actor=self.actor, given=wanted)
+        self.projects, self.project = self.read_projects(self.request.GET.get("project"))
         problem = ""
         self.picked = Picked()
         try:
@@ -133,12 +130,20 @@ class PrincipalPage(Page):
             "projects": [(each.pk, each.name) for each in self.projects],
             "project_id": None if self.project is None else self.project.pk,
             "picker": self.picked.picker("who", gettext_lazy("Principal"), self.project),
-            "principal": None if self.grantee is None else shown_principal(self.grantee),
+            "principal": None if self.grantee is None else shown_principal(self.grantee, self.picked.name),
             "problem": problem,
             "page_url": reverse(self.view),
             "server_url": reverse("admin:server-access"),
             "project_url": "" if self.project is None else reverse("admin:project-access", args=[self.project.pk]),
         }
+
+    def read_projects(self, wanted: str | None) -> tuple[Sequence[Project], Project | None]:
+        """Return the projects to choose from and the chosen one. Raises `ProjectNotFound`."""
+        projects = list_projects_for(actor=self.actor)
+        if not wanted:
+            return projects, next(iter(projects), None)
+        listed = next((each for each in projects if each.pk == wanted), None)
+        return projects, listed or get_visible_project_for(actor=self.actor, given=wanted)
 
     def url(self, view: str = "", **query: str) -> str:
         """Return the address of this or another page with the same principal and project."""
@@ -148,8 +153,8 @@ class PrincipalPage(Page):
         return f"{reverse(view or self.view)}?{urlencode({**chosen, **query})}"
 
 
-def shown_principal(grantee: Grantee) -> ShownPrincipal:
-    name = name_principals([grantee])[grantee]
+def shown_principal(grantee: Grantee, name: PrincipalName | None = None) -> ShownPrincipal:
+    name = name or name_principals([grantee])[grantee]
     own_id = grantee.user_id or ""
     return ShownPrincipal(
         principal_value(grantee), ICONS[name.kind], name.name, own_id if own_id != name.name else "", name.is_blocked,
@@ -210,6 +215,16 @@ class AccessReviewPage(PrincipalPage):
             return self._csv(self.project, self.grantee)
         return self.render({**shown, **self._review(self.project, self.grantee)})
 
+    def read_projects(self, wanted: str | None) -> tuple[Sequence[Project], Project | None]:
+        """Return only the project of the warehouse, if the address has both."""
+        warehouse_id = parse_id(self.request.GET.get("warehouse", ""))
+        if not wanted or warehouse_id is None:
+            return super().read_projects(wanted)
+        # Read with the objects above it, so that the checks on the project need no statement of their own.
+        is_allowed(self.actor, SEEN_BY[T.WAREHOUSE], T.WAREHOUSE, warehouse_id)
+        project = get_visible_project_for(actor=self.actor, given=wanted)
+        return [project], project
+
     def _csv(self, project: Project, grantee: Grantee) -> HttpResponseBase:
         """Return the whole review as the API does, of the objects of a warehouse if the address names one."""
         actor = self.actor
@@ -226,15 +241,19 @@ class AccessReviewPage(PrincipalPage):
         return csv_response("access-review", PRINCIPAL_HEADER, principal_review_rows(read_all(sources)))
 
     def _review(self, project: Project, grantee: Grantee) -> dict[str, Any]:
-        warehouses = list_warehouses_by_project(self.actor, [project]).warehouses
         wanted = self.request.GET.get("warehouse")
         shown: dict[str, Any] = {
-            "warehouses": [(str(each.pk), each.name) for each in warehouses],
             "csv_url": self.url(format="csv"),
             "grants_url": self.url("admin:grants"),
+            "sources_url": self.url(),
+            "warehouses_url": self.url(warehouse=""),
         }
         if wanted:
             return shown | {"warehouse_id": wanted} | self._reached(self.actor, project, grantee, wanted)
+        if wanted is not None:
+            listed = list_warehouses_by_project(self.actor, [project])
+            links = [(each.name, self.url(warehouse=str(each.pk))) for each in listed.warehouses]
+            return shown | {"chooses_warehouse": True, "warehouses": links, "has_more_warehouses": listed.has_more}
         page = ListingPage(
             listing_key("console review of", project.pk, grantee), self.request.GET.get("after"), ROWS_A_PAGE
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -36,6 +36,7 @@ from tenancy.selectors.grants import (
     list_grants_for,
     list_grants_on_for,
 )
+from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.permission_checks import list_allowed_actions_for
 from tenancy.selectors.principal_names import PrincipalName, name_principals
 
@@ -106,15 +107,22 @@ class AccessTab:
             raise shown.target.missing
         self.can_read_grants = reads_grants(self.ref) in self.allowed
 
+    def name_objects(self, own_ids: Iterable[str]) -> Mapping[str, NamedObject]:
+        """Return the names of objects; those on the path of the object are known already."""
+        wanted, known = list(own_ids), self.shown.known
+        found = {each: known[each] for each in wanted if each in known}
+        return found | name_objects(each for each in wanted if each not in known)
+
     def context(self, draft: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what the template shows; `draft` is the grant form as it was sent, by default the query."""
         context: dict[str, Any] = {
             "access_kind": KIND_LABELS[self.ref.type],
             "access_url": access_url(self.shown.named, is_browsable=self.shown.is_browsable),
-            "access_actions": self._actions(),
+            "access_actions": self.actions(),
             "denied_actions": sum(each not in self.allowed for each in ACTIONS_ON[self.ref.type]),
             "can_read_grants": self.can_read_grants,
-            **self._explanation(),
+            "explain_url": self.explain_url,
+            "explain_picker": Picked().picker("who", gettext_lazy("Principal"), self.shown.project),
         }
         is_matrix = self.request.GET.get("view") == "matrix"
         if self.can_read_grants:
@@ -125,18 +133,23 @@ class AccessTab:
             context["managed_access"] = self._managed_access()
         return context
 
-    def _actions(self) -> list[ActionChip]:
+    @property
+    def explain_url(self) -> str:
+        return reverse("admin:object-explain", args=[self.key])
+
+    def actions(self) -> list[ActionChip]:
         return [
             ActionChip(
                 each.value,
                 each.value.replace("_", " "),
-                f"?{urlencode({'action': each.value})}#explain",
+                f"{self.explain_url}?{urlencode({'action': each.value})}",
                 each in self.allowed,
             )
             for each in ACTIONS_ON[self.ref.type]
         ]
 
-    def _explanation(self) -> dict[str, Any]:
+    def explanation(self) -> dict[str, Any]:
+        """Return what the page of an explanation shows, of the principal and the action in the query."""
         query, project = self.request.GET, self.shown.project
         picked, problem = Picked(), ""
         if self.can_read_grants:
@@ -157,6 +170,9 @@ class AccessTab:
                     raise
                 problem = error.message
         return {
+            "explain_url": self.explain_url,
+            "access_actions": self.actions(),
+            "can_read_grants": self.can_read_grants,
             "explain_picker": picked.picker("who", gettext_lazy("Principal"), project),
             "explain_action": wanted,
             "explained": explained,
@@ -171,7 +187,7 @@ class AccessTab:
             ref=self.ref,
             action=action,
             missing=self.shown.target.missing,
-            name_objects=name_objects,
+            name_objects=self.name_objects,
         )
         principal = picked.name
         if principal is None:
@@ -184,7 +200,9 @@ class AccessTab:
         found, token = self._list_grants(page)
         above = InheritedGrants((), Names({}, {}), is_complete=True)
         if page.token is None:
-            above = list_inherited_grants_for(actor=self.actor, target=self.shown.target, name_objects=name_objects)
+            above = list_inherited_grants_for(
+                actor=self.actor, target=self.shown.target, name_objects=self.name_objects
+            )
         names = name_principals({each.grantee for each in (*found, *(grant for grant, _ in above.grants))})
         may_change = self._changeable()
         return {
@@ -216,7 +234,7 @@ class AccessTab:
             target=shown.target,
             project=shown.project,
             more=more,
-            name_objects=name_objects,
+            name_objects=self.name_objects,
             page=page,
         )
         after = None if token is None else f"?{urlencode({'view': 'matrix', 'matrix-after': token})}#grants"

@@ -50,7 +50,7 @@ class NamespacePage(Page):
             shown["changeable"] = find_changeable_for(actor=self.actor, warehouse_id=warehouse_id, uuids=uuids)
             shown["change_url"] = reverse("admin:contents-change", args=[warehouse_id, namespace_id])
         elif current == "access":
-            shown |= access_context(self.request, self.actor, namespace_object(namespace))
+            shown |= access_context(self.request, self.actor, namespace_object(namespace, found.path))
         else:
             properties = shown_properties(namespace.properties, namespace_id=namespace.pk, location=namespace.location)
             shown["properties"] = sorted(properties.items())

@@ -97,7 +97,7 @@ class TabularPage(Page):
         return {}
 
     def access_tab(self) -> dict[str, Any]:
-        return access_context(self.request, self.actor, tabular_object(self.located.tabular))
+        return access_context(self.request, self.actor, tabular_object(self.located.tabular, self.located.path))
 
     @property
     def warehouse_id(self) -> UUID:

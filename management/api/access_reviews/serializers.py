@@ -15,7 +15,7 @@ from tenancy.authz.access_review import Rights, Source, instance_admins, standin
 from tenancy.authz.actions import Can
 from tenancy.authz.port import authorizer
 from tenancy.models import Securable
-from tenancy.selectors.access_reviews import Principal
+from tenancy.selectors.object_reviews import Principal
 from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.principal_reviews import AccessSource
 

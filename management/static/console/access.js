@@ -130,6 +130,28 @@
     show();
   }
 
+  // --- Explanation ---------------------------------------------------------------------------------------------
+
+  function setUpExplanation(form) {
+    const result = $("[data-explanation]", form.parentElement);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const query = new URLSearchParams(new FormData(form));
+      const page = `${form.action}?${query}`;
+      if ($("[data-picker-value]", form)?.value === "" && query.get("who-text")) return (window.location.href = page);
+      query.set("part", "1");
+      try {
+        const options = { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" };
+        const response = await fetch(`${form.action}?${query}`, options);
+        if (response.redirected || !response.ok) return (window.location.href = page);
+        result.innerHTML = await response.text(); // HTML of this server, which escapes every name
+      } catch (error) {
+        window.location.href = page;
+      }
+    });
+  }
+
+  $$("[data-explain]").forEach(setUpExplanation);
   $$("[data-picker]").forEach(setUpPicker);
   $$("[data-matrix]").forEach(setUpMatrix);
 })();

@@ -18,6 +18,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.queries import (
+    GrantsOnPaths,
     Roles,
     read_all_shown_children,
     read_grants_on_paths,
@@ -30,6 +31,7 @@ from tenancy.authz.builtin.queries import (
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
 from tenancy.authz.port import Authorizer, PermissionCheck, Subject
+from tenancy.authz.shared_reads import SharedReads, shared_reads
 from tenancy.models import Securable
 from tenancy.models.securable import AsUuid, ObjectRef, securable_id
 
@@ -84,7 +86,7 @@ class BuiltinAuthorizer(Authorizer):
         unknown = sorted({each for own_id in denied for each in found[own_id].unknown_below})
         if not unknown:
             return decisions
-        shows = read_shows_below(subject, self.roles_of(subject).ids, unknown)
+        shows = self._shows_below(subject, unknown)
         informed = {own_id: found[own_id].with_shows_below(shows) for own_id in denied}
         return [
             is_granted or (own_id in informed and informed[own_id].holds(relation))
@@ -135,18 +137,38 @@ class BuiltinAuthorizer(Authorizer):
         known = self._subject_roles.get(subject)
         if known is not None:
             return known.value
+        shared = shared_reads()
+        if shared is not None and subject in shared.roles:
+            return shared.roles[subject]
         epoch = permission_epoch.current()
         found = read_roles(subject)
         self._subject_roles.put(subject, found, epoch=epoch, ends_at=_seconds(found.expires_at))
+        if shared is not None:
+            shared.roles[subject] = found
         return found
 
     def _cached(self, subject: Subject, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
+        shared = shared_reads()
         for own_id in ids:
             kept = self._objects.get((subject, own_id))
             if kept is not None:
                 known[own_id] = kept.value
+            elif shared is not None and (subject, own_id) in shared.objects:
+                known[own_id] = shared.objects[subject, own_id]
         return known
+
+    def _shows_below(self, subject: Subject, ids: Sequence[str]) -> dict[str, bool]:
+        """Return by id whether an object below is visible to the subject; one statement for those not read before."""
+        shared = shared_reads()
+        known = {} if shared is None else shared.shows_below
+        found = {each: known[subject, each] for each in ids if (subject, each) in known}
+        unknown = [each for each in ids if each not in found]
+        if unknown:
+            found |= read_shows_below(subject, self.roles_of(subject).ids, unknown)
+        if shared is not None:
+            shared.shows_below |= {(subject, each): is_shown for each, is_shown in found.items()}
+        return found
 
     def _read(
         self, subject: Subject, ids: Sequence[str], below: Sequence[str]
@@ -161,7 +183,19 @@ class BuiltinAuthorizer(Authorizer):
             found[own_id] = Evaluation(path)
             if any(node.relations - {MANAGED_ACCESS} for node in path):
                 self._objects.put((subject, own_id), found[own_id], epoch=epoch, ends_at=ends_at)
+        shared = shared_reads()
+        if shared is not None and shared.epoch == epoch:
+            _share(shared, subject, grants)
         return found, dict(grants.shows_below)
+
+
+def _share(shared: SharedReads, subject: Subject, grants: GrantsOnPaths) -> None:
+    """Keep the evaluation of each object and of its parents, whose grants were read with it."""
+    for path in grants.paths.values():
+        for number, node in enumerate(path, start=1):
+            if (subject, node.id) not in shared.objects:
+                shared.objects[subject, node.id] = Evaluation(path[:number])
+    shared.shows_below |= {(subject, each): is_shown for each, is_shown in grants.shows_below.items()}
 
 
 def _seconds(at: datetime | None) -> float:

@@ -97,7 +97,9 @@ def test_expired_grants_are_not_listed(lake: Lake, sign_in: SignIn) -> None:
     assert "local~guest" in client.get(lake.url("lines")).content.decode()
     Grant.objects.filter(user_id="local~guest").update(expires_at=now() - timedelta(seconds=1))
     assert "local~guest" not in client.get(lake.url("lines")).content.decode()
-    assert client.get(lake.url("lines"), {"who": "user:local~guest", "action": "read_data"}).status_code == 200
+    assert (
+        client.get(lake.form("lines", "explain"), {"who": "user:local~guest", "action": "read_data"}).status_code == 200
+    )
 
 
 # --- explanations ------------------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def test_expired_grants_are_not_listed(lake: Lake, sign_in: SignIn) -> None:
 
 def test_an_explanation_shows_the_chain_through_nested_roles(lake: Lake, sign_in: SignIn) -> None:
     query = {"who": "user:local~jun", "action": "read_data"}
-    text = unescape(sign_in("steward").get(lake.url("lines"), query).content.decode())
+    text = unescape(sign_in("steward").get(lake.form("lines", "explain"), query).content.decode())
     chain = text[text.index('<ol class="ik-chain"') :].partition("</ol>")[0]
     found = [chain.index(each) for each in ("Jun ", "bi-emea", "analysts ", "select", "sales ", "lines ")]
     assert found == sorted(found)
@@ -114,7 +116,7 @@ def test_an_explanation_shows_the_chain_through_nested_roles(lake: Lake, sign_in
 
 def test_a_denial_shows_the_grants_that_would_allow_it(lake: Lake, sign_in: SignIn) -> None:
     query = {"who": "user:local~jun", "action": "write_data"}
-    text = sign_in("steward").get(lake.url("lines"), query).content.decode()
+    text = sign_in("steward").get(lake.form("lines", "explain"), query).content.decode()
     assert "Denied" in text
     assert "Any one of these grants would allow it:" in text
     assert "<code>modify</code>" in text
@@ -127,7 +129,7 @@ def test_a_denial_shows_the_grants_that_would_allow_it(lake: Lake, sign_in: Sign
 def test_steps_on_objects_whose_grants_are_not_readable_are_withheld(lake: Lake, sign_in: SignIn) -> None:
     lake.give("ownership", "lines", "local~engineer")
     query = {"who": "user:local~jun", "action": "read_data"}
-    text = sign_in("engineer").get(lake.url("lines"), query).content.decode()
+    text = sign_in("engineer").get(lake.form("lines", "explain"), query).content.decode()
     text = text[text.index('class="ik-explanation"') :].partition("</section>")[0]
     assert "Allowed" in text
     assert "not visible to you" in text
@@ -136,21 +138,21 @@ def test_steps_on_objects_whose_grants_are_not_readable_are_withheld(lake: Lake,
 
 
 def test_everyone_may_have_their_own_access_explained(lake: Lake, sign_in: SignIn) -> None:
-    text = sign_in("engineer").get(lake.url("lines"), {"action": "write_data"}).content.decode()
+    text = sign_in("engineer").get(lake.form("lines", "explain"), {"action": "write_data"}).content.decode()
     assert "Allowed" in text
     assert "<code>modify</code>" in text
-    ignored = sign_in("engineer").get(lake.url("lines"), {"action": "write_data", "who": "user:local~jun"})
+    ignored = sign_in("engineer").get(lake.form("lines", "explain"), {"action": "write_data", "who": "user:local~jun"})
     assert "Jun" not in ignored.content.decode()
 
 
 def test_an_instance_admin_sees_that_no_grant_is_the_reason(lake: Lake, sign_in: SignIn) -> None:
-    text = sign_in("admin").get(lake.url("lines"), {"action": "drop"}).content.decode()
+    text = sign_in("admin").get(lake.form("lines", "explain"), {"action": "drop"}).content.decode()
     assert "Instance admins have this permission without a grant." in text
 
 
 @pytest.mark.parametrize("who", ["user:local~missing", "role:0197f3c2-0000-7000-8000-000000000000", "x", "role:1"])
 def test_unknown_principals_are_errors_of_the_form(lake: Lake, sign_in: SignIn, who: str) -> None:
-    response = sign_in("steward").get(lake.url("lines"), {"who": who, "action": "drop"})
+    response = sign_in("steward").get(lake.form("lines", "explain"), {"who": who, "action": "drop"})
     assert response.status_code == 200
     assert 'role="alert"' in response.content.decode()
 
@@ -164,7 +166,7 @@ def test_a_backend_that_stops_responding_leaves_the_rest_of_the_page(
         raise AuthorizationBackendError("down")
 
     monkeypatch.setattr("management.admin.access.tab.explain_for", fail)
-    response = client.get(lake.url("lines"), {"action": "drop"})
+    response = client.get(lake.form("lines", "explain"), {"action": "drop"})
     assert response.status_code == 200
     assert "The authorization backend does not respond." in response.content.decode()
 
@@ -174,7 +176,7 @@ def test_a_change_that_is_not_delivered_yet_is_shown(
 ) -> None:
     client = sign_in("steward")
     monkeypatch.setattr("tenancy.selectors.explanations.is_allowed", lambda *_: False)
-    text = client.get(lake.url("lines"), {"who": "user:local~jun", "action": "read_data"}).content.decode()
+    text = client.get(lake.form("lines", "explain"), {"who": "user:local~jun", "action": "read_data"}).content.decode()
     assert "Denied" in text
     assert "still being delivered" in text
 
@@ -206,14 +208,16 @@ def test_roles_are_not_suggested_without_the_permission_to_search_them(
 
 def test_without_script_the_form_offers_choices_and_is_sent_again(lake: Lake, sign_in: SignIn) -> None:
     client = sign_in("steward")
-    first = client.get(lake.url("lines"), {"who-text": "jun", "who": "", "who-shown": "", "action": "read_data"})
+    first = client.get(
+        lake.form("lines", "explain"), {"who-text": "jun", "who": "", "who-shown": "", "action": "read_data"}
+    )
     text = first.content.decode()
     assert 'name="who-choice" value="user:local~jun"' in text
     assert "ik-chain-box" not in text
     again = {"who-text": "jun", "who-shown": "jun", "who-choice": "user:local~jun", "action": "read_data"}
-    assert "ik-chain-box" in client.get(lake.url("lines"), again).content.decode()
+    assert "ik-chain-box" in client.get(lake.form("lines", "explain"), again).content.decode()
     changed = {**again, "who-text": "steward"}
-    assert "ik-chain-box" not in client.get(lake.url("lines"), changed).content.decode()
+    assert "ik-chain-box" not in client.get(lake.form("lines", "explain"), changed).content.decode()
 
 
 # --- forms -------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def test_views_and_generic_tables_have_the_tab(lake: Lake, sign_in: SignIn, kind
     client, tabular = sign_in("steward"), create(lake, kind)
     tab = f"/ui/warehouse/{lake.warehouse.pk}/{kind}/{tabular.uuid}/access/"
     form = f"/ui/access/object/{kind}:{lake.warehouse.pk}:{tabular.uuid}/"
-    for address in (tab, f"{tab}?view=matrix", f"{tab}?who=user:local~jun&action=rename", form):
+    for address in (tab, f"{tab}?view=matrix", f"{form}explain/?who=user:local~jun&action=rename", form):
         response = client.get(address)
         assert response.status_code == 200
         assert HOSTILE not in response.content.decode()
