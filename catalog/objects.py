@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -254,7 +255,7 @@ def own_ids_of(client_uuid: UUID, *, project_id: str | None) -> list[UUID]:
 
 
 def list_grants_of_for(
-    *, actor: Actor, project: Project, grantee: Grantee, page: Page
+    *, actor: Actor, project: Project, grantee: Grantee, page: Page, expires_before: datetime | None = None
 ) -> tuple[list[tuple[ListedGrant, NamedObject]], str | None]:
     """List the grants of one principal in a project with their objects, which have ids but no names.
 
@@ -267,7 +268,12 @@ def list_grants_of_for(
         return [securable_id(Securable.Type.WAREHOUSE, pk) for pk in rows.values_list("pk", flat=True)]
 
     located, token = list_grants_of(
-        actor=actor, project=project, grantee=grantee, inactive_warehouses=inactive_warehouses, page=page
+        actor=actor,
+        project=project,
+        grantee=grantee,
+        inactive_warehouses=inactive_warehouses,
+        page=page,
+        expires_before=expires_before,
     )
     uuids = client_uuids({UUID(str(each.ref.id)) for each in located if each.ref.type in TABULARS})
     found = []

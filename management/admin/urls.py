@@ -11,7 +11,6 @@ from management.admin.access.grant_forms import (
     ManagedAccessForm,
     ObjectAccessPage,
     ProjectAccessPage,
-    RevokeForm,
     RoleAccessPage,
     ServerAccessPage,
 )
@@ -79,7 +78,6 @@ urlpatterns = [
     page(f"{ACCESS}/", ObjectAccessPage, "object-access"),
     page(f"{ACCESS}/explain/", ExplainPage, "object-explain"),
     page(f"{ACCESS}/grant/", GrantForm, "object-grant"),
-    page(f"{ACCESS}/revoke/", RevokeForm, "object-revoke"),
     page(f"{ACCESS}/preview/", PreviewPage, "object-preview"),
     page(f"{ACCESS}/save/", SaveForm, "object-save"),
     page(f"{ACCESS}/managed-access/", ManagedAccessForm, "object-managed-access"),

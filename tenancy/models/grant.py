@@ -51,6 +51,9 @@ class Grant(models.Model):
     )
     expires_at = models.DateTimeField(null=True, help_text="When the grant ends; empty for a permanent grant.")
     created_at = models.DateTimeField(auto_now_add=True)
+    granted_by = models.CharField(  # noqa: DJ001 - null: not recorded
+        max_length=255, null=True, help_text="Actor who granted it, as in the audit trail."
+    )
 
     objects = GrantQuerySet.as_manager()
 

@@ -106,6 +106,9 @@ class RoleMember(models.Model):
     expires_at = models.DateTimeField(
         null=True, help_text="When the membership ends; empty for a permanent membership."
     )
+    granted_by = models.CharField(  # noqa: DJ001 - null: not recorded
+        max_length=255, null=True, help_text="Actor who added the member, as in the audit trail."
+    )
 
     objects = RoleMemberQuerySet.as_manager()
 

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
@@ -26,12 +27,19 @@ from tenancy.authz.access_review import (
     is_effective,
     read_path,
 )
-from tenancy.authz.actions import SEEN_BY, reads_grants
+from tenancy.authz.actions import SEEN_BY, privilege_names, reads_grants
 from tenancy.authz.permissions import check_permissions, deny_as_missing, require_permission
 from tenancy.authz.port import Subject
 from tenancy.models import Grant, Project, Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
-from tenancy.selectors.grants import ListedGrant, list_grants_to, require_permission_to_read_grants
+from tenancy.selectors.grants import (
+    EVERY_GRANT,
+    GrantFilter,
+    ListedGrant,
+    list_grants_to,
+    listed_grant,
+    require_permission_to_read_grants,
+)
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.objects import NamedObject, NameObjects, PermissionTarget, target_project
 from tenancy.selectors.permission_checks import check_subject
@@ -165,7 +173,9 @@ class InheritedGrants:
     is_complete: bool
 
 
-def list_inherited_grants_for(*, actor: Actor, target: PermissionTarget, name_objects: NameObjects) -> InheritedGrants:
+def list_inherited_grants_for(
+    *, actor: Actor, target: PermissionTarget, wanted: GrantFilter = EVERY_GRANT, name_objects: NameObjects
+) -> InheritedGrants:
     """Return the grants on the objects above an object that apply to it, without names of hidden objects.
 
     Raises the target's `missing` (404) if the object is hidden from the caller, the type's error (403) if the caller
@@ -174,17 +184,15 @@ def list_inherited_grants_for(*, actor: Actor, target: PermissionTarget, name_ob
     require_permission(actor, reads_grants(target.ref), *target.ref, missing=target.missing)
     path = read_path(securable_id(*target.ref))
     depths = {node.id: depth for depth, node in enumerate(path[:-1])}
-    if not depths:
+    has_effect = Q()
+    for own_id, depth in depths.items():
+        applying = [each for each in privilege_names(path[depth].type) if is_effective(path, depth, each)]
+        if applying:
+            has_effect |= Q(securable_id=own_id, privilege__in=applying)
+    if not has_effect:
         return InheritedGrants((), Names({}, {}), is_complete=True)
-    rows = Grant.objects.unexpired(now()).filter(securable_id__in=depths).order_by("pk")[: MAX_INHERITED + 1]
-    found = [
-        (
-            ListedGrant(row.privilege, Grantee(row.user_id, row.role_id), row.created_at, row.expires_at),
-            row.securable_id,
-        )
-        for row in rows
-        if is_effective(path, depths[row.securable_id], row.privilege)
-    ]
+    rows = Grant.objects.unexpired(now()).filter(has_effect, wanted.condition()).order_by("pk")[: MAX_INHERITED + 1]
+    found = [(listed_grant(row), row.securable_id) for row in rows[:MAX_INHERITED]]
     objects = _named_path(actor, [node.id for node in path], name_objects) if found else {}
     found.sort(key=lambda each: depths[each[1]])
     return InheritedGrants(found, Names(objects, {}), is_complete=len(rows) <= MAX_INHERITED)

@@ -37,20 +37,45 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class ListedGrant:
-    """A privilege of a grantee on an object, until `expires_at` if that is set."""
+    """A privilege of a grantee on an object, until `expires_at` if that is set.
+
+    `granted_by` is the actor who granted it, as in the audit trail; None where that was not recorded.
+    """
 
     privilege: str
     grantee: Grantee
     created_at: datetime
     expires_at: datetime | None
+    granted_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GrantFilter:
-    """Filter of a listing; None does not restrict it."""
+    """Filter of a listing; None does not restrict it, nor does an empty text.
+
+    `text` is in the name, the id or the email address of the user, or in the name of the role.
+    """
 
     privileges: Collection[str] | None = None
     grantee: Grantee | None = None
+    text: str = ""
+    expires_before: datetime | None = None
+
+    def condition(self, role_field: str = "role") -> Q:
+        """Return the condition on rows, except on the privileges; `role_field` is the role that is the grantee."""
+        found = Q() if self.grantee is None else _is_to(self.grantee, f"{role_field}_id")
+        if self.expires_before is not None:
+            found &= Q(expires_at__lt=self.expires_before)
+        if self.text:
+            names = ("user__id", "user__name", "user__email", f"{role_field}__name")
+            matches = Q()
+            for each in names:
+                matches |= Q(**{f"{each}__icontains": self.text})
+            found &= matches
+        return found
+
+
+EVERY_GRANT: Final = GrantFilter()
 
 
 def list_grants_for(
@@ -76,13 +101,11 @@ def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[
         rows = _after(Grant.objects.filter(securable_id=securable_id(*ref)), after, at)
         if wanted.privileges is not None:
             rows = rows.filter(privilege__in=wanted.privileges)
-        if wanted.grantee is not None:
-            rows = rows.filter(_is_to(wanted.grantee, "role_id"))
-        found = [(row.pk, _listed(row.privilege, row.role_id, row)) for row in rows[: page.sql_limit]]
+        rows = rows.filter(wanted.condition())
+        found = [(row.pk, listed_grant(row)) for row in rows[: page.sql_limit]]
     if ref.type is Securable.Type.ROLE and (wanted.privileges is None or ASSIGNEE in wanted.privileges):
         members = _after(RoleMember.objects.filter(role_id=str(ref.id)), after, at)
-        if wanted.grantee is not None:
-            members = members.filter(_is_to(wanted.grantee, "member_role_id"))
+        members = members.filter(wanted.condition("member_role"))
         joined = [(row.pk, _listed(ASSIGNEE, row.member_role_id, row)) for row in members[: page.sql_limit]]
         found = list(merge(found, joined, key=lambda each: each[0]))
     return build_page(found, page)
@@ -101,7 +124,7 @@ def list_grants_to(*, ref: ObjectRef, grantees: Collection[Grantee]) -> list[Lis
     rows = Grant.objects.unexpired(at).filter(
         Q(user_id__in=user_ids) | Q(role_id__in=role_ids), securable_id=securable_id(*ref)
     )
-    found = [_listed(row.privilege, row.role_id, row) for row in rows]
+    found = [listed_grant(row) for row in rows]
     if ref.type is Securable.Type.ROLE:
         members = RoleMember.objects.unexpired(at).filter(
             Q(user_id__in=user_ids) | Q(member_role_id__in=role_ids), role_id=str(ref.id)
@@ -118,8 +141,12 @@ def _is_to(grantee: Grantee, role_field: str) -> Q:
     return Q(user_id=grantee.user_id) if grantee.role_id is None else Q(**{role_field: grantee.role_id})
 
 
+def listed_grant(row: Grant) -> ListedGrant:
+    return _listed(row.privilege, row.role_id, row)
+
+
 def _listed(privilege: str, role_id: UUID | None, row: Grant | RoleMember) -> ListedGrant:
-    return ListedGrant(privilege, Grantee(row.user_id, role_id), row.created_at, row.expires_at)
+    return ListedGrant(privilege, Grantee(row.user_id, role_id), row.created_at, row.expires_at, row.granted_by)
 
 
 _WAREHOUSE_STEP: Final = len("warehouse:") + 36
@@ -146,18 +173,24 @@ class LocatedGrant:
 
 
 def list_grants_on_for(
-    *, actor: Actor, target: PermissionTarget, grantee: Grantee | None, page: Page
+    *, actor: Actor, target: PermissionTarget, wanted: GrantFilter, page: Page
 ) -> tuple[list[ListedGrant], str | None]:
     """List the grants on an object, optionally of one principal, in the order in which they were granted.
 
     Raises the target's `missing` (404) when the object is hidden from the caller, else `GrantActionForbidden` (403).
     """
-    require_permission_to_read_grants(actor, target, grantee)
-    return list_grants_on(ref=target.ref, wanted=GrantFilter(grantee=grantee), page=page)
+    require_permission_to_read_grants(actor, target, wanted.grantee)
+    return list_grants_on(ref=target.ref, wanted=wanted, page=page)
 
 
 def list_grants_of(
-    *, actor: Actor, project: Project, grantee: Grantee, inactive_warehouses: Callable[[], Collection[str]], page: Page
+    *,
+    actor: Actor,
+    project: Project,
+    grantee: Grantee,
+    inactive_warehouses: Callable[[], Collection[str]],
+    page: Page,
+    expires_before: datetime | None = None,
 ) -> tuple[list[LocatedGrant], str | None]:
     """List the grants of one principal in a project, in the order in which they were granted.
 
@@ -176,12 +209,13 @@ def list_grants_of(
         .annotate(kind=Substr("securable_id", 1, StrIndex("securable_id", Value(":")) - 1))
         .filter(root=top, kind__in=_LISTED)
         .filter(Q(kind=Securable.Type.WAREHOUSE) | ~Q(step__in=inactive_warehouses()))
+        .filter(Q() if expires_before is None else Q(expires_at__lt=expires_before))
         .order_by("pk")[: page.sql_limit]
     )
     shown, token = build_page([(row.pk, row) for row in rows], page)
     found = []
     for row in shown:
-        grant = ListedGrant(row.privilege, grantee, row.created_at, row.expires_at)
+        grant = listed_grant(row)
         ref = parse_securable_id(row.securable_id)
         found.append(LocatedGrant(grant, ref, row.step.partition(":")[2]))  # type: ignore[attr-defined]  # annotated above
     return found, token

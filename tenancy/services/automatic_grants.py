@@ -10,6 +10,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, execute, fetch_all
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
+from tenancy.audit.recording import actor_name
 from tenancy.authn.requests import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_creator_grant
@@ -23,8 +24,9 @@ PROJECT_ADMIN: Final = "project_admin"
 
 # The row of the grantee is locked against its deletion, which also deletes grants.
 _TO_USER: Final = """
-INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
-SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), grantee.id, NULL, %s, %s, %s, NULL
+INSERT INTO tenancy_grant (
+    id, securable_id, path, user_id, role_id, privilege, created_at, granted_by, owned_role_id, expires_at)
+SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), grantee.id, NULL, %s, %s, %s, %s, NULL
   FROM tenancy_user AS grantee
  WHERE grantee.id = %s AND grantee.deleted_at IS NULL
    AND (%s OR EXISTS (SELECT 1 FROM tenancy_accesstoken AS token
@@ -34,8 +36,9 @@ SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), grantee.id, N
 
 
 _TO_ROLE: Final = """
-INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
-SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee.id, %s, %s, %s, NULL
+INSERT INTO tenancy_grant (
+    id, securable_id, path, user_id, role_id, privilege, created_at, granted_by, owned_role_id, expires_at)
+SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee.id, %s, %s, %s, %s, NULL
   FROM tenancy_role AS grantee WHERE grantee.id = %s FOR SHARE
 """
 
@@ -52,7 +55,7 @@ def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[st
     owned_role = securable.id if securable.type is Securable.Type.ROLE and privilege == OWNERSHIP else None
     at = now()
     on = securable_id(*securable)
-    row = [new_id(), on, on, privilege, at, owned_role]
+    row = [new_id(), on, on, privilege, at, actor_name(actor), owned_role]
     if actor.assumed_role is not None:
         if not execute(_TO_ROLE, [*row, actor.assumed_role]):
             raise unknown_assumed_role(actor.assumed_role)

@@ -14,6 +14,7 @@ from icekeeper.kernel.db.transactions import limited_lock_wait
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_denial
+from tenancy.audit.recording import actor_name
 from tenancy.authz.actions import ASSIGNEE, PASS_GRANTS, Can, grant_action, is_privilege
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.openfga.outbox import enqueue_grant, enqueue_managed_access
@@ -214,7 +215,7 @@ def _apply(
             require_visible_roles(actor, project_in(on.path) or "", nested, missing=role_not_in_project)
             require_permission_to_appoint(actor, role_id)
         with keeping_administrators([on.pk] if role_id is None else administrated_by(role_ids=[role_id])):
-            applied = _write(on, difference)
+            applied = _write(on, difference, actor_name(actor))
             if is_strict:
                 _require_all_effective(applied, display_name(ref, missing))
             renewed = [each for each in applied.present if _renew(on, each)]
@@ -358,12 +359,12 @@ def _role_id(on: Securable) -> UUID | None:
     return UUID(on.object_id) if on.type == Securable.Type.ROLE else None
 
 
-def _write(on: Securable, difference: Difference) -> _Applied:
+def _write(on: Securable, difference: Difference, by: str) -> _Applied:
     applied = _Applied()
     for each in difference.deletes:
         (applied.revoked if _revoke(on, each) else applied.absent).append(each)
     for each in difference.writes:
-        (applied.granted if _grant(on, each) else applied.present).append(each)
+        (applied.granted if _grant(on, each, by) else applied.present).append(each)
     return applied
 
 
@@ -374,8 +375,8 @@ def _require_all_effective(applied: _Applied, name: str) -> None:
         raise GrantNotFound(f"{each.privilege} on {name} is not granted to {each.grantee}")
 
 
-def _grant(on: Securable, change: GrantSpec) -> bool:
-    """Write a grant or membership; return whether no unexpired one existed before."""
+def _grant(on: Securable, change: GrantSpec, by: str) -> bool:
+    """Write a grant or membership by the actor `by`; return whether no unexpired one existed before."""
     if _is_granted(on, change):
         return False
     _rows(on, change).delete()
@@ -384,7 +385,11 @@ def _grant(on: Securable, change: GrantSpec) -> bool:
         require_nestable(role_id, [member_role_id])
     if role_id is not None and change.privilege == ASSIGNEE:
         RoleMember.objects.create(
-            role_id=role_id, user_id=user_id, member_role_id=member_role_id, expires_at=change.expires_at
+            role_id=role_id,
+            user_id=user_id,
+            member_role_id=member_role_id,
+            expires_at=change.expires_at,
+            granted_by=by,
         )
         return True
     Grant.objects.create(
@@ -395,6 +400,7 @@ def _grant(on: Securable, change: GrantSpec) -> bool:
         privilege=change.privilege,
         owned_role_id=role_id,
         expires_at=change.expires_at,
+        granted_by=by,
     )
     return True
 

@@ -18,6 +18,7 @@ from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.transactions import limited_lock_wait
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from tenancy.actor import Actor
+from tenancy.audit.recording import actor_name
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga.outbox import enqueue_members
 from tenancy.authz.role_paths import read_edges_into, read_edges_out_of
@@ -147,10 +148,11 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         new_roles = [each for each in members.role_ids if each not in present.role_ids]
         if new_roles:
             require_nestable(role_id, new_roles)
+        by = actor_name(actor)
         RoleMember.objects.bulk_create(
             [
-                *(RoleMember(role_id=role_id, user_id=each) for each in new_users),
-                *(RoleMember(role_id=role_id, member_role_id=each) for each in new_roles),
+                *(RoleMember(role_id=role_id, user_id=each, granted_by=by) for each in new_users),
+                *(RoleMember(role_id=role_id, member_role_id=each, granted_by=by) for each in new_roles),
             ]
         )
         if new_users or new_roles:

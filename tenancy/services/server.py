@@ -13,6 +13,7 @@ from icekeeper.kernel.errors.types import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
 from tenancy import maintenance
 from tenancy.actor import Actor, require_user_id
+from tenancy.audit.recording import actor_name
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.outbox import enqueue_grant
 from tenancy.authz.securables import add_securable
@@ -82,9 +83,12 @@ def bootstrap(
             Server.objects.update(authz_backend="")  # not served yet: no client relies on unrestricted access
         project_id = _create_default_project(server)
         if actor.user_id is not None:
-            _register_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)
+            _register_administrator(
+                server, actor, by=actor, is_operator=is_operator, name=name, email=email, user_type=user_type
+            )
             if project_id is not None:
-                _grant(actor.user_id, PROJECT_ADMIN, securable_id(Securable.Type.PROJECT, project_id))
+                on_project = securable_id(Securable.Type.PROJECT, project_id)
+                _grant(actor.user_id, PROJECT_ADMIN, on_project, actor_name(actor))
         privilege = None if actor.user_id is None else OPERATOR if is_operator else ADMIN
         tx.record(
             Change.SERVER_BOOTSTRAPPED, subject=server.server_id, project=project_id, user=actor.user_id,
@@ -115,6 +119,7 @@ def appoint_administrator(
         _register_administrator(
             server,
             Actor(user_id=user_id),
+            by=actor,
             is_operator=is_operator,
             name=None if is_known else name,
             email=None if is_known else email,
@@ -162,16 +167,23 @@ def _create_default_project(server: Server) -> str | None:
 
 
 def _register_administrator(
-    server: Server, principal: Actor, *, is_operator: bool, name: str | None, email: str | None, user_type: str | None
+    server: Server,
+    principal: Actor,
+    *,
+    by: Actor,
+    is_operator: bool,
+    name: str | None,
+    email: str | None,
+    user_type: str | None,
 ) -> None:
     user = register_principal(actor=principal, name=name, email=email, user_type=user_type)
     on_server = securable_id(Securable.Type.SERVER, server.server_id)
-    _grant(user.pk, OPERATOR if is_operator else ADMIN, on_server)
+    _grant(user.pk, OPERATOR if is_operator else ADMIN, on_server, actor_name(by))
 
 
-def _grant(user_id: str, privilege: str, on: str) -> None:
+def _grant(user_id: str, privilege: str, on: str, by: str) -> None:
     if not Grant.objects.on(on).granted_to(user_id=user_id, role_id=None).filter(privilege=privilege).exists():
-        Grant.objects.create_on(securable_id=on, user_id=user_id, privilege=privilege)
+        Grant.objects.create_on(securable_id=on, user_id=user_id, privilege=privilege, granted_by=by)
     enqueue_grant(on, privilege, user_id=user_id)
 
 

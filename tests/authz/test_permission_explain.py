@@ -35,7 +35,7 @@ from tests.management.warehouse_request_fixtures import use_settings
 pytestmark = pytest.mark.django_db
 
 T = Securable.Type
-COST = 15
+COST = 10
 """Statements of an explanation through roles: what it is about, the rows, the ways, what the caller may know, names."""
 TABLE_NAME = {"namespace": ["closed", "deep"], "name": "a"}
 

@@ -18,7 +18,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from management.admin.access.grant_forms import GrantsForm, read_expiry, read_privilege
 from management.admin.access.matrix import read_changes, read_pairs
 from management.admin.access.objects import KIND_LABELS, access_url, icon_of, key_of, label_of
-from management.admin.access.principals import ICONS, principal_value
+from management.admin.access.principals import ICONS, principal_value, read_principal
 from management.admin.access.tab import described
 from management.admin.navigation import Crumb
 from tenancy.actor import Grantee
@@ -61,7 +61,8 @@ class EffectLine:
 
 
 class PreviewPage(GrantsForm):
-    """Shows the effect of the forms of the matrix and of a new grant, and of a form that could not be saved."""
+    """Shows the effect of the forms of the matrix, of a new grant, of a revocation, and of a form that could not be
+    saved."""
 
     template_name = "console/grant_preview.html"
 
@@ -70,6 +71,9 @@ class PreviewPage(GrantsForm):
             return super().post(request, key=key)
 
     def apply(self, request: HttpRequest) -> HttpResponse:
+        if "principal" in request.POST:
+            pair = (read_privilege(request.POST.get("privilege", "")), read_principal(request.POST["principal"]))
+            return self.preview([], [pair])
         if "privilege" in request.POST:
             picked = self.read_grantee()
             if picked.grantee is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.objects import name_objects
 from catalog.selectors.permission_objects import PermissionObject
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
@@ -41,6 +42,10 @@ from tenancy.selectors.permission_checks import list_allowed_actions_for
 from tenancy.selectors.principal_names import PrincipalName, name_principals
 
 GRANTS_A_PAGE: Final = 50
+INTERNAL_ACTOR: Final = "internal"
+"""The name of the server's own commands in the audit trail."""
+EXPIRES_SOON: Final = timedelta(days=30)
+MAX_TEXT_LENGTH: Final = 300
 HAVE_MANAGED_ACCESS: Final = frozenset({Securable.Type.WAREHOUSE, Securable.Type.NAMESPACE})
 
 
@@ -66,6 +71,7 @@ class GrantLine:
     privilege: str
     created_at: datetime
     expires_at: datetime | None
+    by: str
     can_revoke: bool
     where: str = ""
     where_url: str = ""
@@ -195,24 +201,31 @@ class AccessTab:
         return view_explanation(found, principal, action.value, self.shown.named, grantee=picked.grantee or own)
 
     def _grants(self) -> dict[str, Any]:
-        key = listing_key("console grants", self.key)
-        page = ListingPage(key, self.request.GET.get("grants-after"), GRANTS_A_PAGE)
-        found, token = self._list_grants(page)
+        query = self.request.GET
+        typed, is_expiring = query.get("grants-q", "").strip()[:MAX_TEXT_LENGTH], bool(query.get("expiring"))
+        wanted = GrantFilter(text=typed, expires_before=now() + EXPIRES_SOON if is_expiring else None)
+        kept = {name: value for name, value in (("grants-q", typed), ("expiring", "1" if is_expiring else "")) if value}
+        key = listing_key("console grants", self.key, *sorted(kept.items()))
+        page = ListingPage(key, query.get("grants-after"), GRANTS_A_PAGE)
+        found, token = self._list_grants(wanted, page)
         above = InheritedGrants((), Names({}, {}), is_complete=True)
         if page.token is None:
             above = list_inherited_grants_for(
-                actor=self.actor, target=self.shown.target, name_objects=self.name_objects
+                actor=self.actor, target=self.shown.target, wanted=wanted, name_objects=self.name_objects
             )
-        names = name_principals({each.grantee for each in (*found, *(grant for grant, _ in above.grants))})
+        listed = [*found, *(grant for grant, _ in above.grants)]
+        names = name_principals({each.grantee for each in listed} | granting_users(listed))
         may_change = self._changeable()
         return {
             "grants": [
-                *(_line(each, names[each.grantee], may_change) for each in found),
-                *(_inherited_line(each, names[each.grantee], on, above.names) for each, on in above.grants),
+                *(_line(each, names, may_change) for each in found),
+                *(_inherited_line(each, names, on, above.names) for each, on in above.grants),
             ],
             "has_all_inherited": above.is_complete,
-            "grants_next_url": None if token is None else f"?{urlencode({'grants-after': token})}#grants",
-            "revoke_url": reverse("admin:object-revoke", args=[self.key]),
+            "grants_next_url": None if token is None else f"?{urlencode({**kept, 'grants-after': token})}#grants",
+            "grants_text": typed,
+            "is_expiring": is_expiring,
+            "preview_url": reverse("admin:object-preview", args=[self.key]),
         }
 
     def _changeable(self) -> set[str]:
@@ -245,13 +258,11 @@ class AccessTab:
             "preview_url": reverse("admin:object-preview", args=[self.key]),
         }
 
-    def _list_grants(self, page: ListingPage) -> tuple[list[ListedGrant], str | None]:
+    def _list_grants(self, wanted: GrantFilter, page: ListingPage) -> tuple[list[ListedGrant], str | None]:
         target = self.shown.target
         if self.ref.type is Securable.Type.ROLE:  # its assignments, which include the members
-            return list_grants_for(
-                actor=self.actor, ref=self.ref, missing=target.missing, wanted=GrantFilter(), page=page
-            )
-        return list_grants_on_for(actor=self.actor, target=target, grantee=None, page=page)
+            return list_grants_for(actor=self.actor, ref=self.ref, missing=target.missing, wanted=wanted, page=page)
+        return list_grants_on_for(actor=self.actor, target=target, wanted=wanted, page=page)
 
     def _grant_form(self, draft: Mapping[str, str]) -> dict[str, Any]:
         may_change = self._changeable()
@@ -286,22 +297,40 @@ class AccessTab:
         )
 
 
-def _line(grant: ListedGrant, name: PrincipalName, may_change: set[str]) -> GrantLine:
+def granting_users(grants: Iterable[ListedGrant]) -> set[Grantee]:
+    """Return the users who granted these, as far as that is recorded."""
+    return {Grantee(user_id=each.granted_by) for each in grants if each.granted_by and "~" in each.granted_by}
+
+
+def granted_by(grant: ListedGrant, names: Mapping[Grantee, PrincipalName]) -> str:
+    """Return who granted it as a text; empty where that is not recorded."""
+    if grant.granted_by is None:
+        return ""
+    if grant.granted_by == INTERNAL_ACTOR:
+        return _("the server")
+    name = names.get(Grantee(user_id=grant.granted_by))
+    return grant.granted_by if name is None else name.name
+
+
+def _line(grant: ListedGrant, names: Mapping[Grantee, PrincipalName], may_change: set[str]) -> GrantLine:
     grantee: Grantee = grant.grantee
+    name = names[grantee]
     note = name.note or (grantee.user_id or "")
     return GrantLine(
         principal_value(grantee), ICONS[name.kind], name.name, note if note != name.name else "", name.is_blocked,
-        grant.privilege, grant.created_at, grant.expires_at, grant.privilege in may_change,
+        grant.privilege, grant.created_at, grant.expires_at, granted_by(grant, names), grant.privilege in may_change,
     )  # fmt: skip
 
 
-def _inherited_line(grant: ListedGrant, name: PrincipalName, on: str, names: Names) -> GrantLine:
+def _inherited_line(
+    grant: ListedGrant, principals: Mapping[Grantee, PrincipalName], on: str, names: Names
+) -> GrantLine:
     named = names.objects.get(on)
     kind = KIND_LABELS[parse_securable_id(on).type]
     where = _("%(kind)s, not visible to you") % {"kind": kind} if named is None else f"{kind} {label_of(named)}"
     if named is not None and named.securable_type is Securable.Type.SERVER:
         where = label_of(named)
-    return replace(_line(grant, name, set()), where=where, where_url="" if named is None else access_url(named))
+    return replace(_line(grant, principals, set()), where=where, where_url="" if named is None else access_url(named))
 
 
 def _option(privilege: Privilege) -> PrivilegeOption:

@@ -46,7 +46,8 @@ class GrantViewSet(ObjectViewSet):
         with_extensions = self.wants_extensions()
         grantee, target = grant_principal(request.GET), self.target(self.request_project)
         page = self.page(listing_key("grants", self.securable_type.value, str(target.ref.id), grantee))
-        grants, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
+        wanted = GrantFilter(grantee=grantee)
+        grants, token = list_grants_on_for(actor=self.actor, target=target, wanted=wanted, page=page)
         granted_on = self._granted_object(target)
         return self.respond_page(
             ListGrantsResponse,

@@ -260,25 +260,57 @@ def test_a_grant_without_a_chosen_principal_leads_to_the_choices(lake: Lake, sig
     assert '<option value="select" selected' in text
 
 
-def test_a_revocation_is_written_once_and_a_second_one_is_a_conflict(lake: Lake, sign_in: SignIn) -> None:
+def test_a_revocation_shows_its_effect_first(lake: Lake, sign_in: SignIn) -> None:
     client = sign_in("steward")
     lake.give("select", "lines", "local~guest")
     sent = {"principal": "user:local~guest", "privilege": "select"}
-    assert client.post(lake.form("lines", "revoke"), sent).status_code == 302
+    assert "Revoke select from guest" in client.get(lake.url("lines")).content.decode()
+    shown = client.post(lake.form("lines", "preview"), sent)
+    text = shown.content.decode()
+    assert "Revoke <code>select</code>" in text
+    assert "read data" in text, "what guest would lose"
+    assert ("select", "local~guest", None) in grants_on(lake, "lines")
+    digest = re.search(r'name="digest" value="(\w+)"', text)
+    assert digest is not None
+    save = {"revoke": "select user:local~guest", "digest": digest[1]}
+    assert client.post(lake.form("lines", "save"), save).status_code == 302
     assert not {each for each in grants_on(lake, "lines") if each[1] == "local~guest"}
-    assert client.post(lake.form("lines", "revoke"), sent).status_code == 409
+    assert client.post(lake.form("lines", "save"), save).status_code == 409
+
+
+def test_grants_have_who_granted_them_and_are_filtered(lake: Lake, sign_in: SignIn) -> None:
+    client = sign_in("steward")
+    soon = now() + timedelta(days=3)
+    granted = {"grantee": "user:local~guest", "privilege": "select", "expires": f"{soon:%Y-%m-%dT%H:%M}"}
+    assert client.post(lake.form("lines", "grant"), granted).status_code == 302
+    lake.give("describe", "sales", "local~guest")
+    lake.give("describe", "lines", "local~admin")
+    Grant.objects.filter(user_id="local~admin").update(granted_by=None)
+
+    def rows(**query: str) -> list[str]:
+        text = client.get(lake.url("lines"), query).content.decode().partition("<tbody>")[2].partition("</tbody>")[0]
+        found = [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in text.split("<tr>")[1:]]
+        return [row for row in found if row.startswith(("admin", "guest"))]
+
+    by_guest, by_admin, inherited = rows()
+    assert "\N{EN DASH}" in by_admin
+    assert "steward" in by_guest
+    assert "the server" in inherited
+    assert rows(**{"grants-q": "GUE"}) == [by_guest, inherited]
+    assert rows(expiring="1") == [by_guest]
+    assert rows(**{"grants-q": "nobody%"}) == []
 
 
 @pytest.mark.parametrize(
     ("user", "name", "status"),
-    [("engineer", "lines", 403), ("guest", "lines", 404), ("guest", "project", 403), ("guest", "server", 403),
+    [("engineer", "lines", 403), ("guest", "lines", 404), ("guest", "project", 404), ("guest", "server", 403),
      ("steward", "server", 403), ("guest", "analysts", 404), ("admin", "lines", 403)],
 )  # fmt: skip
 def test_forged_forms_are_denied_by_the_service(lake: Lake, sign_in: SignIn, user: str, name: str, status: int) -> None:
     client, before = sign_in(user), Grant.objects.count()
     privilege = {"project": "describe", "server": "admin", "analysts": "ownership"}.get(name, "select")
     granted = client.post(lake.form(name, "grant"), {"grantee": f"user:local~{user}", "privilege": privilege})
-    revoked = client.post(lake.form(name, "revoke"), {"principal": "user:local~steward", "privilege": privilege})
+    revoked = client.post(lake.form(name, "save"), {"revoke": f"{privilege} user:local~steward"})
     assert (granted.status_code, revoked.status_code) == (status, status)
     assert Grant.objects.count() == before
 
@@ -294,7 +326,7 @@ def test_forms_that_no_page_has_change_nothing(lake: Lake, sign_in: SignIn) -> N
     assert client.post(form, {"grantee": "group:x", "privilege": "select"}).status_code == 400
     for privilege in ("", "\0", "x y"):
         revoked = {"principal": "user:local~guest", "privilege": privilege}
-        assert client.post(lake.form("lines", "revoke"), revoked).status_code == 400
+        assert client.post(lake.form("lines", "preview"), revoked).status_code == 400
     assert client.get(form).headers["Location"] == f"{lake.url('lines')}#grants"
     assert sign_in("guest").get(form).status_code == 404
     assert sign_in("guest").get(lake.form("project", "grant")).status_code == 404
@@ -338,7 +370,7 @@ def test_members_of_a_role_are_grants_on_it(lake: Lake, sign_in: SignIn) -> None
     text = client.get(lake.url("analysts")).content.decode()
     assert "local~guest" in text
     revoked = {"principal": "user:local~guest", "privilege": "assignee"}
-    assert client.post(lake.form("analysts", "revoke"), revoked).status_code == 302
+    assert "Revoke <code>assignee</code>" in client.post(lake.form("analysts", "preview"), revoked).content.decode()
     itself = {"grantee": f"role:{lake.analysts.pk}", "privilege": "assignee"}
     assert client.post(lake.form("analysts", "grant"), itself).status_code == 400
 
