@@ -191,7 +191,8 @@ def list_inherited_grants_for(
             has_effect |= Q(securable_id=own_id, privilege__in=applying)
     if not has_effect:
         return InheritedGrants((), Names({}, {}), is_complete=True)
-    rows = Grant.objects.unexpired(now()).filter(has_effect, wanted.condition()).order_by("pk")[: MAX_INHERITED + 1]
+    applying_here = Grant.objects.unexpired(now()).filter(has_effect, wanted.condition()).order_by("pk")
+    rows = list(applying_here[: MAX_INHERITED + 1])
     found = [(listed_grant(row), row.securable_id) for row in rows[:MAX_INHERITED]]
     objects = _named_path(actor, [node.id for node in path], name_objects) if found else {}
     found.sort(key=lambda each: depths[each[1]])
