@@ -298,7 +298,7 @@ def test_grants_have_who_granted_them_and_are_filtered(lake: Lake, sign_in: Sign
     assert "the server" in inherited
     assert rows(**{"grants-q": "GUE"}) == [by_guest, inherited]
     assert rows(expiring="1") == [by_guest]
-    assert rows(**{"grants-q": "nobody%"}) == []
+    assert rows(**{"grants-q": "none of them%"}) == []
 
 
 @pytest.mark.parametrize(
