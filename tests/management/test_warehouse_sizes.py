@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from catalog.iceberg.totals import Totals, read_totals
 from catalog.models import LargeTable, Snapshot, TableTotals, Tabular, TabularMetadata, WarehouseSize
 from catalog.services import missing_totals
 from catalog.services.missing_totals import fill_missing_totals
@@ -144,6 +145,24 @@ def test_missing_totals_are_read_from_stored_metadata(
     assert [each for each in TableTotals.objects.order_by("pk").values_list() if each[0] != large] == [
         each for each in kept if each[0] != large
     ]
+
+
+def test_a_commit_wins_over_totals_that_were_read_before_it(
+    catalog: ApiClient,
+    create_table: Callable[..., dict[str, Any]],
+    warehouse: Warehouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = create_table("t")["metadata"]["last-updated-ms"]
+    TableTotals.objects.all().delete()
+
+    def read_late(metadata: dict[str, Any]) -> Totals:
+        append(catalog, "t", 1, at, **totals(3, 900, 2))
+        return read_totals(metadata)
+
+    monkeypatch.setattr(missing_totals, "read_totals", read_late)
+    fill_missing_totals(warehouse.project_id, lambda: None)
+    assert TableTotals.objects.get().records == 3
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "NaN", "9" * 30, "\u0663", " 1"])

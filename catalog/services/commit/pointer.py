@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 
-from catalog.iceberg.totals import Totals, read_engine
+from catalog.iceberg.totals import MAX_ENGINE_LENGTH, Totals, read_engine
 from catalog.models import Snapshot, Tabular, TabularMetadata
-from catalog.services.commit.facts import CommitFacts
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store
 from icekeeper.kernel.db.sql import batches, execute, fetch_one
 from icekeeper.kernel.json.strict import write_json
+from icekeeper.kernel.request_context import current_context
+from tenancy.actor import Actor
 from tenancy.changes.rows import RecordedChange, change_ctes, change_params, write_changes
+
+MAX_USER_LENGTH: Final = 255
+
+
+class CommitFacts(NamedTuple):
+    """The values of the columns `committed_at`, `committed_by` and `engine` of a tabular."""
+
+    at: datetime
+    by: str
+    engine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,28 @@ class PointerUpdate:
     removed_snapshot_ids: Sequence[int]
     facts: CommitFacts
     totals: Totals | None
+
+
+def commit_facts(actor: Actor, added_snapshots: Sequence[Mapping[str, Any]], at: datetime) -> CommitFacts:
+    """Return the facts of a commit by `actor`.
+
+    The engine is that which the last added snapshot names, else the client that its `User-Agent` names.
+    """
+    return CommitFacts(at, committer(actor), _engine(added_snapshots))
+
+
+def committer(actor: Actor) -> str:
+    """Return the user id of `actor`, or the name of a part of the server without one."""
+    return (actor.user_id or actor.name)[:MAX_USER_LENGTH]
+
+
+def _engine(added_snapshots: Sequence[Mapping[str, Any]]) -> str:
+    if added_snapshots:
+        named = read_engine(added_snapshots[-1].get("summary") or {})
+        if named:
+            return named
+    user_agent = current_context().origin.user_agent or ""
+    return user_agent.replace("\0", "\ufffd").partition(" ")[0][:MAX_ENGINE_LENGTH]
 
 
 # On PostgreSQL one statement, whose parts all depend on the compare-and-set of the pointer: one round trip, and no lock

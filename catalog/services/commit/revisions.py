@@ -24,8 +24,7 @@ from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target
-from catalog.services.commit.facts import commit_facts
-from catalog.services.commit.pointer import PointerUpdate, move_pointer
+from catalog.services.commit.pointer import PointerUpdate, commit_facts, move_pointer
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import (
     claim,

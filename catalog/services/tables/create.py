@@ -32,8 +32,7 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
-from catalog.services.commit.facts import CommitFacts, commit_facts
-from catalog.services.commit.pointer import insert_version, snapshot_row
+from catalog.services.commit.pointer import CommitFacts, commit_facts, insert_version, snapshot_row
 from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id
 from catalog.services.locations.claims import (
