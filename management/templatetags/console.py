@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from django import template
 from django.templatetags.static import static
+from django.urls import get_script_prefix
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import now
@@ -29,6 +31,12 @@ _SHOWN_CHARACTERS: Final = 60
 @register.simple_tag
 def icon(name: str, css_class: str = "") -> SafeString:
     """Return the icon `name` of `icons.svg`; decoration, so that the text next to it has its meaning."""
+    return _icon(name, css_class, get_script_prefix())
+
+
+@lru_cache(maxsize=512)  # a page has up to a thousand icons
+def _icon(name: str, css_class: str, _prefix: str) -> SafeString:
+    """Return the same. The address of `icons.svg` begins with the prefix of the public address."""
     return format_html(
         '<svg class="ik-icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
         css_class, static("console/icons.svg"), name,

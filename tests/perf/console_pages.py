@@ -29,6 +29,8 @@ SCALED: Final = (
     "catalog/tree/?at=table:{warehouse}:{hostile table}",
     "warehouse/{warehouse}/namespace/{big}/",
     "warehouse/{warehouse}/namespace/domain_0001",
+    "warehouse/{warehouse}/table/{table}/files/",
+    "warehouse/{warehouse}/table/{table}/files/reading/",
     "search/?part=results&q=orders_000007",
     "search/?part=results&q=clicks",
     "search/?part=results&q=qqxjzv",
@@ -68,11 +70,12 @@ SCALED: Final = (
 
 NOT_MEASURED: Final = frozenset(
     {
-        "object-grant", "object-revoke", "object-preview", "object-save", "object-managed-access", "protection",
-        "restore",
+        "object-grant", "object-revoke", "object-preview", "object-save", "object-managed-access", "restore",
+        "audit-export",
     }
 )  # fmt: skip
-"""Names of addresses that only receive forms."""
+"""Names of addresses that show nothing without what a form sent, and of a file as large as its reader wants. Those that
+accept no GET are not measured either."""
 
 MAX_STATEMENTS: Final = 15
 MAX_P95_MS: Final = 300

@@ -30,7 +30,10 @@ _ENTRY: Final = re.compile(
 _TRANSACTION: Final = re.compile(
     r"\s*(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|SET |SHOW |LISTEN|DISCARD)", re.IGNORECASE
 )
-_PERIODIC: Final = re.compile(r"tenancy_rightsversion|tenancy_server|pg_notify|tasks_periodicjob", re.IGNORECASE)
+_PERIODIC: Final = re.compile(
+    r"tenancy_rightsversion|tenancy_server|pg_notify|tasks_periodicjob|AS \"a\" FROM \"tenancy_auditrecord\"",
+    re.IGNORECASE,
+)
 """Statements of the background threads of server processes, which poll each second."""
 
 

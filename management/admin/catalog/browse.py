@@ -39,6 +39,9 @@ from tenancy.selectors.projects import get_visible_project_for, list_projects_fo
 NODES_A_LEVEL: Final = 100
 """Of one request; the tree has a button for more."""
 
+_ANY_ID: Final = UUID(int=0)
+"""Stands for an id in addresses."""
+
 
 @dataclass(slots=True)
 class Node:
@@ -48,14 +51,11 @@ class Node:
     address: str
     name: str
     url: str
+    level_url: str = ""
     has_level: bool = True
     is_selected: bool = False
     is_open: bool = False
     level: Level | None = None
-
-    @property
-    def level_url(self) -> str:
-        return f"{reverse('admin:tree')}?{urlencode({'node': self.address})}"
 
     @property
     def icon(self) -> str:
@@ -116,7 +116,9 @@ class Tree:
             return self._warehouses(projects[0], None)
         return Level(
             [
-                Node("project", _address("project", each.pk, None), each.name, reverse("admin:project", args=[each.pk]))
+                _node(
+                    "project", _address("project", each.pk, None), each.name, reverse("admin:project", args=[each.pk])
+                )
                 for each in projects
             ]
         )
@@ -139,7 +141,7 @@ class Tree:
         )
         if not after and token is None:  # the whole level: in the order in which users look for names
             children = sorted(children, key=lambda each: (each.kind != NAMESPACE, each.name.casefold()))
-        nodes = [self._child(each, address.warehouse_id) for each in children]
+        nodes = _child_nodes(children, address.warehouse_id)
         return Level(nodes, _more_url(_address(address.kind, address.object_id, address.warehouse_id), token))
 
     def opened(self, path: Sequence[str], selected: str) -> Level:
@@ -169,19 +171,34 @@ class Tree:
         except Forbidden:
             return Level()
         nodes = [
-            Node("warehouse", _address("warehouse", each.pk, None), each.name, object_url("warehouse", each.pk, None))
+            _node("warehouse", _address("warehouse", each.pk, None), each.name, object_url("warehouse", each.pk, None))
             for each in found
         ]
         return Level(nodes, _more_url(_address("project", project.pk, None), token))
 
-    def _child(self, child: Child, warehouse_id: UUID) -> Node:
-        return Node(
-            child.kind,
-            _address(child.kind, child.id, warehouse_id),
-            child.name,
-            object_url(child.kind, child.id, warehouse_id),
-            has_level=child.kind == NAMESPACE,
-        )
+
+def _node(kind: str, address: str, name: str, url: str) -> Node:
+    return Node(kind, address, name, url, _level_url(reverse("admin:tree"), address))
+
+
+def _level_url(tree_url: str, address: str) -> str:
+    return f"{tree_url}?{urlencode({'node': address})}"
+
+
+def _child_nodes(children: Sequence[Child], warehouse_id: UUID) -> list[Node]:
+    """Return the nodes of the objects of a level. Addresses are resolved once for each kind, as a level has many."""
+    tree_url = reverse("admin:tree")
+    pages: dict[str, str] = {}
+    nodes = []
+    for each in children:
+        if each.kind not in pages:
+            pages[each.kind] = object_url(each.kind, _ANY_ID, warehouse_id)
+        url = pages[each.kind].replace(str(_ANY_ID), str(each.id))
+        address = _address(each.kind, each.id, warehouse_id)
+        has_level = each.kind == NAMESPACE
+        level_url = _level_url(tree_url, address) if has_level else ""
+        nodes.append(Node(each.kind, address, each.name, url, level_url, has_level=has_level))
+    return nodes
 
 
 def _select(level: Level, address: str) -> None:
