@@ -99,6 +99,22 @@ class AuditRecord(models.Model):
             models.Index(
                 fields=["outcome", "at"], condition=SEALED & ~Q(outcome="allowed"), name="audit_record_refused"
             ),
+            # Without them, a common event or actor that never was denied takes a scan of all its rows.
+            models.Index(
+                fields=["event", "outcome", "at"],
+                condition=SEALED & ~Q(outcome="allowed"),
+                name="audit_record_refused_event",
+            ),
+            models.Index(
+                fields=["actor", "outcome", "at"],
+                condition=SEALED & ~Q(outcome="allowed"),
+                name="audit_record_refused_actor",
+            ),
+            models.Index(
+                fields=["project_id", "outcome", "at"],
+                condition=SEALED & ~Q(outcome="allowed"),
+                name="audit_record_refused_in",
+            ),
             models.Index(fields=["action", "at"], condition=SEALED & ~Q(action=""), name="audit_record_by_action"),
             models.Index(
                 fields=["assumed_role", "at"],
