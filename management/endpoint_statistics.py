@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import OuterRef, Q, Subquery, Sum
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from icekeeper.kernel.clock import now
@@ -273,6 +273,11 @@ def count_calls_for(*, actor: Actor, projects: Sequence[Project], window: Window
     found = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(
         project__in=readable, hour__gte=window.start, hour__lt=window.end
     )
+    return count_calls_of(found, window)
+
+
+def count_calls_of(found: QuerySet[EndpointStatistic], window: Window) -> list[CallsOfAnHour]:
+    """Return the sums of rows in `window`, one entry for each of its hours. One statement."""
     is_commit = Q(endpoint__in=COMMIT_ENDPOINTS, status__lt=_CLIENT_ERRORS)
     sums = found.values("hour").annotate(
         succeeded=_sum_of(Q(status__lt=_CLIENT_ERRORS)),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.db.models import F, OuterRef, Q, Subquery, Window
 from django.db.models.functions import RowNumber, TruncDate
 
 from catalog.models import LargeTable, Tabular, WarehouseSize, WarehouseStatistic
+from catalog.selectors.overview_operations import LatestChange, QueueHealth, list_latest_changes, list_queue_health
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from storage.models import Warehouse
@@ -24,6 +27,10 @@ from tenancy.authz.permissions import check_permissions
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 
+R = TypeVar("R")
+
+logger = logging.getLogger("icekeeper.console")
+
 MAX_WAREHOUSES: Final = 1_000
 """Warehouses that an overview counts; further ones are left out, and the page says so."""
 
@@ -31,7 +38,6 @@ MAX_COUNTED: Final = 20_000
 """Objects that one page counts, in all warehouses together; numbers of further ones are those recorded last."""
 
 MAX_SHOWN_TASKS: Final = 3
-EXPIRES_SOON: Final = timedelta(hours=24)
 SIZE_HISTORY: Final = timedelta(days=30)
 MAX_LARGEST: Final = 10
 
@@ -78,6 +84,10 @@ class Overview:
     failed_tasks: tuple[FailedTask, ...]
     has_more_failed_tasks: bool
     expiring_soon: int
+    queues: tuple[QueueHealth, ...]
+    changes: tuple[LatestChange, ...]
+    failed_blocks: frozenset[str]
+    """Names of the parts that could not be read; they are empty."""
     sizes: tuple[Size, ...]
     largest: tuple[LargeTable, ...]
 
@@ -101,7 +111,7 @@ class Overview:
 def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
     """Return the overview of the warehouses of `projects` that `actor` may see.
 
-    At most seven statements and one permission check, however many warehouses there are. Counts are those of whole
+    At most eight statements and one permission check, however many warehouses there are. Counts are those of whole
     warehouses, and so only for callers with the permission to list everything in one; tasks likewise.
     """
     found = list(
@@ -121,16 +131,33 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
             partly.append(warehouse)
         if sees_tasks:
             with_tasks.append(warehouse.pk)
-    failed = _failed_tasks(with_tasks)
+    ids, failures = [each.pk for each in whole], set[str]()
+
+    def read(block: str, function: Callable[[Sequence[Any]], Sequence[R]], of: Sequence[Any]) -> tuple[R, ...]:
+        try:
+            return tuple(function(of))
+        except DatabaseError:
+            logger.exception("a part of the overview could not be read: %s", block)
+            failures.add(block)
+            return ()
+
+    failed = read("tasks", _failed_tasks, with_tasks)
+    queues = read("queues", list_queue_health, with_tasks)
+    sizes = read("sizes", _sizes, whole)
+    counts, largest = read("counts", _counts, whole), read("largest", _largest, whole)
+    changes = read("changes", list_latest_changes, ids)
     return Overview(
-        counts=_counts(whole),
+        counts=counts,
         partly_visible=tuple(partly),
         has_more=len(found) > MAX_WAREHOUSES,
-        failed_tasks=tuple(failed[:MAX_SHOWN_TASKS]),
+        failed_tasks=failed[:MAX_SHOWN_TASKS],
         has_more_failed_tasks=len(failed) > MAX_SHOWN_TASKS,
-        expiring_soon=_expiring_soon(with_tasks),
-        sizes=_sizes(whole),
-        largest=_largest(whole),
+        expiring_soon=sum(each.expiring_soon for each in queues),
+        queues=queues,
+        changes=changes,
+        failed_blocks=frozenset(failures),
+        sizes=sizes,
+        largest=largest,
     )
 
 
@@ -195,17 +222,6 @@ def _failed_tasks(warehouse_ids: Sequence[UUID]) -> list[FailedTask]:
     ]
 
 
-def _expiring_soon(warehouse_ids: Sequence[UUID]) -> int:
-    """Return how many dropped objects can only be restored for another day, at most 1,000."""
-    rows = Task.objects.using(settings.READ_DATABASE).filter(
-        queue=Task.Queue.SOFT_DELETION,
-        status=Task.Status.SCHEDULED,
-        scheduled_for__lt=now() + EXPIRES_SOON,
-        warehouse_id__in=warehouse_ids,
-    )
-    return len(rows.values_list("pk")[:1000])
-
-
 def _sizes(warehouses: Sequence[Warehouse]) -> tuple[Size, ...]:
     """Return the sums at the start of the last 30 days, at the end of each day with a change, and now.
 
@@ -229,7 +245,8 @@ def _sizes(warehouses: Sequence[Warehouse]) -> tuple[Size, ...]:
     last: dict[UUID, tuple[int, int]] = {}
     total_records, total_size = 0, 0
     by_day: dict[date | None, Size] = {}
-    for warehouse_id, hour, records, size in rows.values_list("warehouse_id", "hour", "records", "files_size"):
+    columns = ("warehouse_id", "hour", "records", "files_size")
+    for warehouse_id, hour, records, size in rows.values_list(*columns):
         old_records, old_size = last.get(warehouse_id, (0, 0))
         last[warehouse_id] = (records, size)
         total_records += records - old_records

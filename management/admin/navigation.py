@@ -77,10 +77,17 @@ GROUPS: Final = (
         (
             Entry("warehouses", _("Warehouses"), "warehouse", "admin:warehouses"),
             Entry("tasks", _("Tasks"), "tasks", "admin:tasks", key="t"),
+            Entry("statistics", _("Statistics"), "statistics", "admin:statistics"),
             Entry("audit", _("Audit"), "audit", "admin:audit"),
         ),
     ),
-    Group(_("Server"), (Entry("server", _("Settings"), "settings", "admin:server"),)),
+    Group(
+        _("Server"),
+        (
+            Entry("server", _("Settings"), "settings", "admin:server"),
+            Entry("identity-providers", _("Identity providers"), "provider", "admin:identity-providers"),
+        ),
+    ),
 )
 
 

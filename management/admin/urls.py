@@ -39,8 +39,10 @@ from management.admin.catalog.tabular_forms import TabularDropPage, TabularRenam
 from management.admin.catalog.tabulars import FilesReadingPage, GenericTablePage, TablePage, ViewPage
 from management.admin.operations.audit import AuditExport, AuditPage
 from management.admin.operations.audit_verification import AuditVerifyPage
+from management.admin.operations.identity_providers import IdentityProvidersPage
 from management.admin.operations.overview import OverviewPage, ProjectPage
 from management.admin.operations.server import ServerPage, SupportBundle
+from management.admin.operations.statistics import StatisticsPage
 from management.admin.operations.task import TaskPage
 from management.admin.operations.task_changes import TaskChangePage
 from management.admin.operations.tasks import TasksPage
@@ -91,6 +93,7 @@ urlpatterns = [
     page("deleted/undo/", UndoDropAction, "undo-drop"),
     page("task/", TasksPage, "tasks"),
     page("task/change/", TaskChangePage, "task-change"),
+    page("statistics/", StatisticsPage, "statistics"),
     page("audit/", AuditPage, "audit"),
     page("audit/export/", AuditExport, "audit-export"),
     page("audit/verify/", AuditVerifyPage, "audit-verify"),
@@ -135,6 +138,7 @@ urlpatterns = [
     page("service-account/<uuid:account_id>/", ServiceAccountPage, "service-account"),
     page("service-account/<uuid:account_id>/delete/", ServiceAccountDeletePage, "service-account-delete"),
     page("server/", ServerPage, "server"),
+    page("identity-provider/", IdentityProvidersPage, "identity-providers"),
     page("server/support-bundle/", SupportBundle, "support-bundle"),
     page("tag/", TagsPage, "tags"),
     page("tag/<uuid:definition_id>/", TagPage, "tag"),

@@ -34,6 +34,20 @@ class VerifiedToken:
     revocations: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """What a process knows of a provider. `keys` is the number of its keys, None before the first fetch.
+
+    `failure` is why the last fetch failed, empty if it did not; `seconds` have passed since the last one that did not.
+    """
+
+    name: str
+    issuers: tuple[str, ...]
+    keys: int | None
+    seconds: float | None
+    failure: str
+
+
 class Authenticator(ABC):
     """Verifies bearer tokens. Authenticators whose `may_accept` is true for a token are tried in their configured order
     until one accepts it."""
@@ -68,6 +82,10 @@ class Authenticator(ABC):
     def has_key_of(self, token: str) -> bool:
         """Return whether the key that the token names is cached; true for providers without keys."""
         return True
+
+    def state(self) -> ProviderState | None:
+        """Return the state of the provider's metadata; None for authenticators without any. Nothing is fetched."""
+        return None
 
     def refresh_briefly(self) -> None:  # noqa: B027 - as for `connect`
         """Refresh the provider's metadata if a refresh is due, and wait for it for one second at most."""

@@ -202,6 +202,16 @@ class RefreshingCache(Generic[T]):
         """The cached result of any age; nothing is fetched."""
         return self._known
 
+    @property
+    def failure(self) -> str | None:
+        """Why the last fetch failed; None if it did not. It may name addresses, so it is for administrators."""
+        return self._failure
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the cached result was fetched; None without one."""
+        return None if self._known is None else time.monotonic() - self._known_at
+
     def get(self, suffices: Callable[[T], bool] = lambda _: True) -> T:
         """Return the latest result, which may not satisfy the caller if a fetch has just confirmed it.
 

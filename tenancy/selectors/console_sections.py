@@ -20,9 +20,15 @@ ON_SERVER: Final = {
     "users": Can.LIST_USERS,
     "service-accounts": Can.LIST_USERS,
     "server": Can.READ_AUDIT,
+    "identity-providers": Can.READ_AUDIT,
     "audit": Can.READ_AUDIT,
 }
-ON_A_PROJECT: Final = {"roles": Can.LIST_ROLES, "tags": Can.LIST_TAGS, "audit": Can.READ_AUDIT}
+ON_A_PROJECT: Final = {
+    "roles": Can.LIST_ROLES,
+    "tags": Can.LIST_TAGS,
+    "audit": Can.READ_AUDIT,
+    "statistics": Can.GET_ENDPOINT_STATISTICS,
+}
 """`audit` needs the permission on the server, or on one project."""
 
 

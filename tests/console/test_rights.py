@@ -80,6 +80,7 @@ def pages_and_calls(ids: Ids) -> dict[str, str]:
         f"{warehouse}/storage/": f"{management}/warehouse/{ids.warehouse}",
         f"{warehouse}/rules/": f"{management}/warehouse/{ids.warehouse}",
         f"{warehouse}/tasks/": f"{management}/warehouse/{ids.warehouse}",
+        f"{warehouse}/statistics/": f"{management}/warehouse/{ids.warehouse}",
         f"/ui/audit/?project={ids.project}": f"{management}/audit?projectId={ids.project}",
         f"/ui/audit/export/?format=csv&project={ids.project}": f"{management}/audit/export?projectId={ids.project}",
     }
@@ -122,7 +123,17 @@ def test_hidden_names_appear_on_no_page(grants: None, ids: Ids, open_as: Open, n
     level = f"/ui/catalog/tree/?node=warehouse:{ids.warehouse}"
     searches = [f"/ui/search/?q={text}" for text in (*HIDDEN_NAMES, ids.closed, ids.tables["closed"])]
     tree = f"/ui/catalog/tree/?at=table:{ids.warehouse}:{ids.tables['closed']}"
-    others = ["/ui/", "/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", level, tree, *searches]
+    others = [
+        "/ui/",
+        "/ui/catalog/",
+        "/ui/warehouse/",
+        "/ui/deleted/",
+        "/ui/task/",
+        "/ui/statistics/",
+        level,
+        tree,
+        *searches,
+    ]
     for address in [*pages_and_calls(ids), *others]:
         page = browser.get(address)
         shown = page.text.replace("disclosed", "")

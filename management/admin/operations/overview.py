@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -14,21 +12,28 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.models import LargeTable
 from catalog.selectors.overview import Overview, get_overview_for
+from catalog.selectors.overview_operations import LatestChange
 from icekeeper.kernel.clock import now
 from management.admin.accounts.projects import add_url_for, settings_url_for
 from management.admin.charts import Series, TrendChart, draw_trend, sparkline
 from management.admin.navigation import Crumb, object_url
+from management.admin.operations.statistics import (
+    HOURS_A_POINT,
+    PERIODS,
+    calls_chart,
+    calls_csv,
+    read_period,
+    sum_hours,
+    window_of,
+)
+from management.admin.operations.task_texts import QUEUES
 from management.admin.pages import Page
-from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_for
-from management.templatetags.console import byte_size
+from management.endpoint_statistics import CallsOfAnHour, count_calls_for
+from management.templatetags.console import byte_size, short_count
 from tenancy.models import Project
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 
-PERIODS: Final = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
-HOURS_A_POINT: Final = {"24h": 1, "7d": 1, "30d": 6}
-"""Of the charts: a line has at most 168 points, and its table as many rows."""
-
-DEFAULT_PERIOD: Final = "7d"
+MAX_ATTENTION: Final = 6
 _HOURS_A_DAY: Final = 24
 
 
@@ -52,17 +57,19 @@ class OverviewPage(Page):
         overview = get_overview_for(actor=self.actor, projects=projects)
         calls = self._calls(projects)
         hours = HOURS_A_POINT[self._period]
-        points = _sum_hours(calls, hours)
+        points = sum_hours(calls, hours)
         return {
             "projects": projects,
             "user_id": self.actor.user_id,
             "overview": overview,
             "largest": [_large_table(each) for each in overview.largest],
-            "attention": _attention(overview),
+            "queues": [(each, QUEUES.get(each.queue, each.queue)) for each in overview.queues],
+            "changes": [_change(each) for each in overview.changes],
+            "attention": _attention(overview)[:MAX_ATTENTION],
             "tiles": _tiles(overview, calls),
             "period": self._period,
             "periods": [(name, f"?period={name}", name == self._period) for name in PERIODS],
-            "calls_chart": _calls_chart(points) if points else None,
+            "calls_chart": calls_chart(points) if points else None,
             "commits_chart": _commits_chart(points) if points else None,
             "hours_a_point": hours,
             "csv_url": f"?period={self._period}&format=csv",
@@ -75,12 +82,10 @@ class OverviewPage(Page):
 
     @property
     def _period(self) -> str:
-        given = self.request.GET.get("period", DEFAULT_PERIOD)
-        return given if given in PERIODS else DEFAULT_PERIOD
+        return read_period(self.request)
 
     def _calls(self, projects: Sequence[Project]) -> list[CallsOfAnHour]:
-        end = now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-        return count_calls_for(actor=self.actor, projects=projects, window=Window(end - PERIODS[self._period], end))
+        return count_calls_for(actor=self.actor, projects=projects, window=window_of(self._period))
 
 
 class ProjectPage(OverviewPage):
@@ -132,6 +137,19 @@ def _attention(overview: Overview) -> list[dict[str, Any]]:
         }
         for task in overview.failed_tasks
     ]
+    rows += [
+        {
+            "tone": "bad",
+            "icon": "clock",
+            "subject": ngettext("%(count)s task is overdue", "%(count)s tasks are overdue", each.overdue)
+            % {"count": each.overdue},
+            "text": _("in the queue %(queue)s: check that workers run") % {"queue": each.queue},
+            "url": reverse("admin:tasks"),
+            "label": _("Tasks"),
+        }
+        for each in overview.queues
+        if each.overdue
+    ]
     if overview.expiring_soon:
         rows.append(
             {
@@ -146,6 +164,25 @@ def _attention(overview: Overview) -> list[dict[str, Any]]:
     return rows
 
 
+def _change(change: LatestChange) -> dict[str, Any]:
+    url = None if change.uuid is None else object_url(change.kind, change.uuid, change.warehouse_id)
+    return {
+        "type": change.type,
+        "name": ".".join(change.names),
+        "at": change.at,
+        "actor": change.actor,
+        "url": None if change.type.startswith("drop") else url,
+    }
+
+
+def _grown(first: int, last: int, shown: Callable[[float], str]) -> str:
+    """Return the change since the beginning of the line, such as `+1.1 TiB in 30 d`; empty without one."""
+    if first == last:
+        return ""
+    sign = "+" if last > first else ""
+    return _("%(change)s in 30 d") % {"change": f"{sign}{shown(float(last - first))}"}
+
+
 def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str, Any]]:
     today = calls[-_HOURS_A_DAY:]
     requests = [each.succeeded + each.client_errors + each.server_errors for each in calls]
@@ -157,13 +194,13 @@ def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str,
         {
             "label": _("Data"),
             "text": byte_size(sizes[-1].files_size if sizes else None),
-            "note": _("at the end of the last hour"),
+            "note": _grown(sizes[0].files_size, sizes[-1].files_size, byte_size) if sizes else "",
             "line": sparkline([float(each.files_size) for each in sizes]),
         },
         {
             "label": _("Rows"),
             "value": sizes[-1].records if sizes else None,
-            "note": "",
+            "note": _grown(sizes[0].records, sizes[-1].records, short_count) if sizes else "",
             "line": sparkline([float(each.records) for each in sizes]),
         },
         {"label": _("Tables"), "value": overview.tables, "note": generic},
@@ -187,43 +224,6 @@ def _tiles(overview: Overview, calls: Sequence[CallsOfAnHour]) -> list[dict[str,
     return tiles
 
 
-def _sum_hours(calls: Sequence[CallsOfAnHour], hours: int) -> list[CallsOfAnHour]:
-    """Return the sums of each `hours` consecutive hours, as calls of the first of them."""
-    if hours == 1:
-        return list(calls)
-    blocks = [calls[start : start + hours] for start in range(0, len(calls), hours)]
-    return [
-        CallsOfAnHour(
-            block[0].hour,
-            sum(each.succeeded for each in block),
-            sum(each.client_errors for each in block),
-            sum(each.server_errors for each in block),
-            sum(each.commits for each in block),
-        )
-        for block in blocks
-    ]
-
-
-def _calls_chart(calls: Sequence[CallsOfAnHour]) -> TrendChart:
-    series = [
-        Series(_("Server error"), 3, [each.server_errors for each in calls]),
-        Series(_("Client error"), 2, [each.client_errors for each in calls]),
-        Series(_("Succeeded"), 1, [each.succeeded for each in calls]),
-    ]
-    return draw_trend(_("Calls"), [each.hour for each in calls], series)
-
-
 def _commits_chart(calls: Sequence[CallsOfAnHour]) -> TrendChart:
     series = [Series(_("Commits"), 1, [each.commits for each in calls])]
     return draw_trend(_("Commits"), [each.hour for each in calls], series)
-
-
-def calls_csv(calls: Sequence[CallsOfAnHour]) -> HttpResponse:
-    """Return the calls by hour as a CSV file."""
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response.headers["Content-Disposition"] = 'attachment; filename="calls.csv"'
-    writer = csv.writer(response)
-    writer.writerow(["hour", "succeeded", "client_errors", "server_errors", "commits"])
-    for each in calls:
-        writer.writerow([each.hour.isoformat(), each.succeeded, each.client_errors, each.server_errors, each.commits])
-    return response

@@ -23,6 +23,8 @@ from management.sign_in.providers import console_providers
 from tasks.runtime.status import JobStatus
 from tenancy import maintenance
 from tenancy.actor import Actor
+from tenancy.authn.authenticator import ProviderState
+from tenancy.authn.own_tokens.access_tokens import AccessTokenAuthenticator
 from tenancy.authn.providers import authenticators
 from tenancy.authz.actions import Can
 from tenancy.authz.port import authorizer
@@ -87,6 +89,26 @@ def report_server_for(*, actor: Actor) -> ServerReport:
         identity_providers=_identity_providers(shown),
         settings=shown,
         unread_variables=tuple(settings.UNREAD_VARIABLES),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityProviders:
+    """The configured providers, and what this process knows of those whose keys it fetches."""
+
+    providers: tuple[IdentityProvider, ...]
+    states: tuple[ProviderState, ...]
+    accepts_own_tokens: bool
+
+
+def list_identity_providers_for(*, actor: Actor) -> IdentityProviders:
+    """Requires `read_audit` on the server, as the report. Raises `ServerActionForbidden` (403)."""
+    require_permission_on_server(actor, Can.READ_AUDIT)
+    known = authenticators()
+    return IdentityProviders(
+        _identity_providers(tuple(show_settings(settings.ICEKEEPER))),
+        tuple(state for each in known if (state := each.state()) is not None),
+        any(isinstance(each, AccessTokenAuthenticator) for each in known),
     )
 
 

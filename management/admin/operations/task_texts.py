@@ -34,6 +34,7 @@ STATES: Final[dict[str, Text]] = {
 QUEUES: Final[dict[str, Text]] = {
     Task.Queue.TABULAR_PURGE: gettext_lazy("Purge"),
     Task.Queue.SOFT_DELETION: gettext_lazy("Expire"),
+    Task.Queue.FILE_STATISTICS: gettext_lazy("Read files of"),
     Task.Queue.STATISTICS: gettext_lazy("Record statistics"),
     Task.Queue.TASK_LOG_CLEANUP: gettext_lazy("Delete old tasks"),
 }

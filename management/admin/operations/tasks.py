@@ -43,7 +43,7 @@ from tasks.queue.config import effective_member, list_queue_configs
 
 ROWS_A_PAGE: Final = 50
 MAX_TEXT_LENGTH: Final = 255
-SHOWN_QUEUES: Final = (Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE)
+SHOWN_QUEUES: Final = (Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE, Task.Queue.FILE_STATISTICS)
 """The queues of warehouses that workers execute."""
 
 

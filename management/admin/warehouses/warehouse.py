@@ -25,6 +25,7 @@ from management.admin.catalog.snippet_targets import snippet_target
 from management.admin.catalog.snippets import Snippet, list_first_table_snippets
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
+from management.admin.operations.statistics import warehouse_statistics_context, warehouse_statistics_csv
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.warehouse_choice import list_warehouses_by_project
@@ -42,6 +43,7 @@ TABS: Final = (
     Tab("rules", _("Rules")),
     Tab("access", _("Access")),
     Tab("tasks", _("Tasks")),
+    Tab("statistics", _("Statistics")),
 )
 
 
@@ -100,7 +102,14 @@ class WarehousePage(Page):
         elif current == "tasks":
             shown |= queue_settings_context(self.actor, warehouse, self.entered)
             shown["tasks_url"] = f"{reverse('admin:tasks')}?{urlencode({'warehouse': warehouse_id})}"
+        elif current == "statistics":
+            shown |= warehouse_statistics_context(self.request, self.actor, warehouse_id)
         return shown
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if kwargs.get("tab") == "statistics" and request.GET.get("format") == "csv":
+            return warehouse_statistics_csv(request, self.actor, kwargs["warehouse_id"])
+        return super().get(request, **kwargs)
 
     def post(self, request: HttpRequest, *, warehouse_id: UUID, tab: str = "") -> HttpResponse:
         """Save the settings of a task queue, which are the only form of this page."""

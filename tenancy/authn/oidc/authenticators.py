@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from django.conf import settings
 
 from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpoint, require_allowed_ip, resolve
 from tenancy.actor import AuthenticationFailed, Identity, SignedTokenRejected
-from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
+from tenancy.authn.authenticator import Authenticator, ProviderState, ProviderUnavailable, VerifiedToken
 from tenancy.authn.oidc.claims import ClaimRules, identity_of
 from tenancy.authn.oidc.jwt import (
     Expected,
@@ -100,6 +101,18 @@ class JwksAuthenticator(Authenticator):
     def has_key_of(self, token: str) -> bool:
         return has_published_key(token, self._published.known, self._algorithms)
 
+    def state(self) -> ProviderState:
+        published = self._published.known
+        issuers = self._issuers if published is None else self._issuers_of(published)
+        keys = None if published is None else len(published.keys)
+        return ProviderState(
+            self.name,
+            tuple(sorted(issuers)),
+            keys,
+            self._published.age,
+            _without_password(self._published.failure or ""),
+        )
+
     def refresh_briefly(self) -> None:
         self._published.refresh_briefly()
 
@@ -137,6 +150,11 @@ class JwksAuthenticator(Authenticator):
 
     def _issuers_of(self, published: Published) -> frozenset[str]:
         return self._issuers | {published.issuer}
+
+
+def _without_password(text: str) -> str:
+    """Return a text without the user information of the URLs in it."""
+    return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 DISCOVERY: Final = "/.well-known/openid-configuration"

@@ -21,6 +21,8 @@ OTHERS = (
     "deleted/",
     "task/",
     "task/change/?warehouse={warehouse}&action=cancel&task={task}",
+    "statistics/",
+    "statistics/?period=24h&project={project}",
     "audit/",
     "audit/?follow=1&event=grant.created",
     "audit/verify/",
@@ -45,6 +47,7 @@ ACCOUNTS = (
     "tag/",
     *(f"tag/{{tag}}/{tab}" for tab in ("", "delete/")),
     "server/",
+    "identity-provider/",
     "project/add/",
     *(f"project/{{project}}/{tab}" for tab in ("settings/", "delete/")),
 )
