@@ -22,7 +22,7 @@ def test_entries_by_kind_of_user(sign_in: SignIn) -> None:
     assert allowed == {
         Kind.ROOT: GUARDED,
         Kind.LEAD: {"roles", "tags", "audit", "statistics"},
-        Kind.ENGINEER: {"roles", "tags"},
+        Kind.ENGINEER: {"roles", "tags", "statistics"},
         Kind.GUEST: set(),
     }
 
