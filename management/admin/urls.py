@@ -31,6 +31,7 @@ from management.admin.catalog.lakekeeper_links import LakekeeperLink
 from management.admin.catalog.namespace_drop import NamespaceDropPage
 from management.admin.catalog.namespace_forms import NamespaceAddPage, NamespaceMovePage
 from management.admin.catalog.namespaces import NamespacePage
+from management.admin.catalog.object_tags import ObjectTagsAction
 from management.admin.catalog.property_forms import NamespacePropertiesPage, TabularPropertiesPage
 from management.admin.catalog.protection import ProtectionAction
 from management.admin.catalog.restore import RestorePage, UndoDropAction
@@ -116,6 +117,7 @@ urlpatterns = [
     page(f"{TABULAR}/rename/", TabularRenamePage, "tabular-rename"),
     page(f"{TABULAR}/drop/", TabularDropPage, "tabular-drop"),
     page(f"{TABULAR}/edit-properties/", TabularPropertiesPage, "tabular-edit-properties"),
+    page(f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>/tags/", ObjectTagsAction, "object-tags"),
     page(f"{WAREHOUSE}/<slug:tab>/", WarehousePage, "warehouse-tab"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/", NamespacePage, "namespace"),
     page(f"{WAREHOUSE}/namespace/<uuid:namespace_id>/<slug:tab>/", NamespacePage, "namespace-tab"),

@@ -88,16 +88,18 @@ def pages_and_calls(ids: Ids) -> dict[str, str]:
         compared |= {
             f"{warehouse}/namespace/{namespace_id}/": f"{catalog}/{name}",
             f"{warehouse}/namespace/{namespace_id}/properties/": f"{catalog}/{name}",
+            f"{warehouse}/namespace/{namespace_id}/activity/": f"{catalog}/{name}",
+            f"{warehouse}/namespace/{namespace_id}/deleted/": f"{catalog}/{name}",
         }
     for namespace, uuid in ids.tables.items():
         compared[f"{warehouse}/table/{uuid}/files/"] = f"{catalog}/{namespace}/tables/a/credentials"
-        for tab in ("", "schema/", "snapshots/", "usage/", "health/", "properties/", "metadata/"):
+        for tab in ("", "schema/", "snapshots/", "usage/", "health/", "properties/", "activity/", "metadata/"):
             compared[f"{warehouse}/table/{uuid}/{tab}"] = f"{management}/warehouse/{ids.warehouse}/table/{uuid}/actions"
     for uuid in ids.views.values():
-        for tab in ("", "schema/", "versions/", "properties/", "metadata/"):
+        for tab in ("", "schema/", "versions/", "properties/", "activity/", "metadata/"):
             compared[f"{warehouse}/view/{uuid}/{tab}"] = f"{management}/warehouse/{ids.warehouse}/view/{uuid}/actions"
     for uuid in ids.generic_tables.values():
-        for tab in ("", "properties/"):
+        for tab in ("", "properties/", "activity/"):
             path = f"{management}/warehouse/{ids.warehouse}/generic-table/{uuid}/actions"
             compared[f"{warehouse}/generic-table/{uuid}/{tab}"] = path
     return compared

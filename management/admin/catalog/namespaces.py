@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from catalog.models import shown_properties
+from catalog.selectors.activity import Subject
 from catalog.selectors.browse import NAMESPACE, locate_namespace_for
 from catalog.selectors.permission_objects import namespace_object
 from catalog.selectors.tables.change_preview import find_changeable_for
+from catalog.selectors.tables.deleted import list_deleted_tabulars_for
+from icekeeper.kernel.errors.types import Forbidden
+from icekeeper.kernel.http.paging import Page as ListingPage
 from management.admin.access.tab import access_context
+from management.admin.catalog.activity_tab import activity_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
 from management.admin.catalog.controls import namespace_controls
+from management.admin.catalog.object_tags import tags_context
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
+from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef
 
-TABS: Final = (Tab("contents", _("Contents")), Tab("properties", _("Properties")), Tab("access", _("Access")))
+TABS: Final = (
+    Tab("contents", _("Contents")),
+    Tab("deleted", _("Deleted")),
+    Tab("access", _("Access")),
+    Tab("properties", _("Properties")),
+    Tab("activity", _("Activity")),
+)
+MAX_DELETED: Final = 50
 
 
 class NamespacePage(Page):
@@ -51,7 +67,37 @@ class NamespacePage(Page):
             shown["change_url"] = reverse("admin:contents-change", args=[warehouse_id, namespace_id])
         elif current == "access":
             shown |= access_context(self.request, self.actor, namespace_object(namespace, found.path))
+        elif current == "deleted":
+            shown |= self._deleted(warehouse_id, namespace_id)
+        elif current == "activity":
+            subject = Subject(
+                Securable.Type.NAMESPACE, namespace.pk, namespace.pk, warehouse_id, namespace.warehouse.project_id
+            )
+            shown |= activity_context(self.request, self.actor, subject)
         else:
+            shown |= tags_context(
+                self.actor,
+                project=namespace.warehouse.project,
+                path=found.path,
+                ref=ObjectRef(Securable.Type.NAMESPACE, namespace.pk),
+                warehouse_id=warehouse_id,
+                public_id=namespace_id,
+            )
             properties = shown_properties(namespace.properties, namespace_id=namespace.pk, location=namespace.location)
             shown["properties"] = sorted(properties.items())
         return shown
+
+    def _deleted(self, warehouse_id: UUID, namespace_id: UUID) -> dict[str, Any]:
+        """Return a page of the dropped objects in the namespace that the caller sees and that can be restored."""
+        page = ListingPage(f"console deleted in {namespace_id}", self.request.GET.get("after"), MAX_DELETED)
+        try:
+            found, token = list_deleted_tabulars_for(
+                actor=self.actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=page
+            )
+        except Forbidden:
+            return {"rows": [], "is_forbidden": True}
+        return {
+            "rows": found,
+            "deleted_url": f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse_id})}",
+            "next_url": None if token is None else f"?{urlencode({'after': token})}",
+        }

@@ -17,6 +17,7 @@ from catalog.iceberg.display.columns import list_column_rows
 from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
 from catalog.iceberg.totals import read_engine, read_totals
 from catalog.models import Tabular
+from catalog.selectors.activity import Subject
 from catalog.selectors.browse import LocatedTabular, find_facts, locate_tabular_for
 from catalog.selectors.permission_objects import tabular_object
 from catalog.selectors.tables.generic_tables import load_generic_table_for
@@ -24,11 +25,13 @@ from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.access.tab import access_context
+from management.admin.catalog.activity_tab import activity_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.controls import tabular_controls
 from management.admin.catalog.files_tab import files_context, reading_state, request_files
 from management.admin.catalog.health_tab import health_context
 from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
+from management.admin.catalog.object_tags import tags_context
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
 from management.admin.catalog.snippet_targets import snippet_target
@@ -42,6 +45,7 @@ from management.templatetags.console import byte_size
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef
 
 FIRST_COLUMNS: Final = 7
 MAX_COLUMNS: Final = 2_000
@@ -86,7 +90,20 @@ class TabularPage(Page):
             **tree_context(located.path, self.kind.value, object_id, tabular.name),
             **self.head(),
         }
+        if current == "properties":
+            shown |= self._tags()
         return {**shown, **getattr(self, f"{current}_tab")()}
+
+    def _tags(self) -> dict[str, Any]:
+        tabular = self.located.tabular
+        return tags_context(
+            self.actor,
+            project=tabular.namespace.warehouse.project,
+            path=self.located.path,
+            ref=ObjectRef(Securable.Type(self.kind.value), tabular.pk),
+            warehouse_id=tabular.warehouse_id,
+            public_id=tabular.uuid,
+        )
 
     def visible_tabs(self) -> Sequence[Tab]:
         """Return the tabs that the user may open."""
@@ -98,6 +115,17 @@ class TabularPage(Page):
 
     def access_tab(self) -> dict[str, Any]:
         return access_context(self.request, self.actor, tabular_object(self.located.tabular, self.located.path))
+
+    def activity_tab(self) -> dict[str, Any]:
+        tabular = self.located.tabular
+        subject = Subject(
+            Securable.Type(self.kind.value),
+            tabular.pk,
+            tabular.uuid,
+            tabular.warehouse_id,
+            tabular.namespace.warehouse.project_id,
+        )
+        return activity_context(self.request, self.actor, subject)
 
     @property
     def warehouse_id(self) -> UUID:
@@ -172,6 +200,7 @@ class TablePage(MetadataPage):
         Tab("health", _("Health")),
         Tab("access", _("Access")),
         Tab("properties", _("Properties")),
+        Tab("activity", _("Activity")),
         Tab("metadata", _("Metadata")),
     )
 
@@ -270,6 +299,7 @@ class ViewPage(MetadataPage):
         Tab("versions", _("Versions")),
         Tab("access", _("Access")),
         Tab("properties", _("Properties")),
+        Tab("activity", _("Activity")),
         Tab("metadata", _("Metadata")),
     )
 
@@ -324,7 +354,12 @@ class GenericTablePage(TabularPage):
     kind = Tabular.Kind.GENERIC_TABLE
     kind_label = _("Generic table")
     overview_template = "generic_table_overview"
-    tabs = (Tab("overview", _("Overview")), Tab("access", _("Access")), Tab("properties", _("Properties")))
+    tabs = (
+        Tab("overview", _("Overview")),
+        Tab("access", _("Access")),
+        Tab("properties", _("Properties")),
+        Tab("activity", _("Activity")),
+    )
 
     def head(self) -> dict[str, Any]:
         self.generic = load_generic_table_for(

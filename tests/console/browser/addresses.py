@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 TABS = {
     "warehouse/{warehouse}": ("", "storage/", "rules/", "access/", "tasks/"),
-    "warehouse/{warehouse}/namespace/{sales}": ("", "properties/", "access/"),
+    "warehouse/{warehouse}/namespace/{sales}": ("", "deleted/", "properties/", "access/", "activity/"),
     "warehouse/{warehouse}/table/{table}": (
-        "", "schema/", "snapshots/", "usage/", "health/", "access/", "properties/", "metadata/",
+        "", "schema/", "snapshots/", "usage/", "health/", "access/", "properties/", "activity/", "metadata/",
     ),
     "warehouse/{warehouse}/table/{hostile table}": ("", "schema/"),
-    "warehouse/{warehouse}/view/{view}": ("", "schema/", "versions/", "properties/", "metadata/"),
-    "warehouse/{warehouse}/generic-table/{generic table}": ("", "properties/"),
+    "warehouse/{warehouse}/view/{view}": ("", "schema/", "versions/", "properties/", "activity/", "metadata/"),
+    "warehouse/{warehouse}/generic-table/{generic table}": ("", "properties/", "activity/"),
 }  # fmt: skip
 OTHERS = (
     "",

@@ -29,6 +29,7 @@ from tests.console.test_rights import Ids, grants, ids, without_random_parts  # 
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
+HOSTILE = "<img src=x onerror=alert(1)>"
 STATIC = Path(__file__).parents[3] / "management" / "static" / "console"
 
 
