@@ -59,6 +59,7 @@ SCALED: Final = (
     "access/object/table:{warehouse}:{table}/",
     f"access/object/{_ON_TABLE}/?who=user:oidc~user-17&action=read_data",
     f"access/object/{_ON_TABLE}/?view=matrix",
+    f"access/object/{_ON_TABLE}/explain/?who=user:oidc~user-17&action=read_data",
     "role/{role}/access/",
     "server/support-bundle/",
     "warehouse/{warehouse}/edit/",
