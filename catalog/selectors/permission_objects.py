@@ -13,10 +13,11 @@ from catalog.selectors.browse import PathStep
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.actions import SEEN_BY, Can, grant_action
 from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.selectors.grants import ListedGrant
 from tenancy.selectors.objects import NamedObject, PermissionTarget, find_role_target, target_project, the_server
 from tenancy.selectors.projects import get_project
 
@@ -39,11 +40,33 @@ class PermissionObject:
     known: Mapping[str, NamedObject] = field(default_factory=dict)
 
 
-def name_visible_objects(*, actor: Actor, listed: Sequence[NamedObject]) -> dict[NamedObject, NamedObject]:
+def name_visible_objects(*, actor: Actor, found: Mapping[NamedObject, ObjectRef]) -> dict[NamedObject, NamedObject]:
     """Return the objects of listed grants with their names, as far as the actor sees them.
 
-    One permission check, and at most two statements for each type of objects.
+    `found` has their references, of `find_refs`. One permission check, and one statement.
     """
+    checks = [(Can.GET_METADATA if ref.type is T.PROJECT else SEEN_BY.get(ref.type), ref) for ref in found.values()]
+    wanted = [(action, ref) for action, ref in checks if action is not None]
+    seen = {ref for (_, ref), is_seen in zip(wanted, check_permissions(actor, wanted), strict=True) if is_seen}
+    own_ids = {each: securable_id(*ref) for each, ref in found.items() if ref in seen}
+    names = name_objects(own_ids.values())
+    return {each: names[own_id] for each, own_id in own_ids.items() if own_id in names}
+
+
+def list_revocable_for(
+    *, actor: Actor, listed: Sequence[tuple[ListedGrant, NamedObject]], found: Mapping[NamedObject, ObjectRef]
+) -> set[tuple[str, NamedObject]]:
+    """Return privilege and object of those listed grants that the actor may revoke. One permission check.
+
+    `found` has the references of the objects, of `find_refs`.
+    """
+    pairs = [(grant.privilege, on) for grant, on in listed if on in found]
+    decided = check_permissions(actor, [(grant_action(privilege), found[on]) for privilege, on in pairs])
+    return {pair for pair, is_allowed in zip(pairs, decided, strict=True) if is_allowed}
+
+
+def find_refs(listed: Sequence[NamedObject]) -> dict[NamedObject, ObjectRef]:
+    """Return the references of the existing ones of these objects. At most one statement for each type."""
     keys = {
         each: ObjectKey(each.securable_type, UUID(str(each.warehouse_id)), _client_id(each))
         for each in dict.fromkeys(listed)
@@ -53,13 +76,7 @@ def name_visible_objects(*, actor: Actor, listed: Sequence[NamedObject]) -> dict
     for each in listed:
         if each not in keys:
             refs[each] = ObjectRef(each.securable_type, each.object_id)
-    found = {each: ref for each, ref in refs.items() if ref is not None}
-    checks = [(Can.GET_METADATA if ref.type is T.PROJECT else SEEN_BY.get(ref.type), ref) for ref in found.values()]
-    wanted = [(action, ref) for action, ref in checks if action is not None]
-    seen = {ref for (_, ref), is_seen in zip(wanted, check_permissions(actor, wanted), strict=True) if is_seen}
-    own_ids = {each: securable_id(*ref) for each, ref in found.items() if ref in seen}
-    names = name_objects(own_ids.values())
-    return {each: names[own_id] for each, own_id in own_ids.items() if own_id in names}
+    return {each: ref for each, ref in refs.items() if ref is not None}
 
 
 def _client_id(named: NamedObject) -> UUID | None:

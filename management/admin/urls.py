@@ -17,6 +17,7 @@ from management.admin.access.grant_forms import (
 from management.admin.access.grant_previews import PreviewPage, SaveForm
 from management.admin.access.principal_grants import AccessReviewPage, PrincipalGrantsPage
 from management.admin.access.principals import PrincipalsFragment
+from management.admin.access.revocations import RevocationsPage
 from management.admin.accounts.profile import ProfilePage
 from management.admin.accounts.projects import ProjectAddPage, ProjectDeletePage, ProjectSettingsPage
 from management.admin.accounts.roles import RoleDeletePage, RolePage, RolesPage
@@ -78,6 +79,7 @@ urlpatterns = [
     page("principals/", PrincipalsFragment, "principals"),
     page("access/", PrincipalGrantsPage, "grants"),
     page("access/review/", AccessReviewPage, "access-review"),
+    page("access/revoke/", RevocationsPage, "revocations"),
     page(f"{ACCESS}/", ObjectAccessPage, "object-access"),
     page(f"{ACCESS}/explain/", ExplainPage, "object-explain"),
     page(f"{ACCESS}/grant/", GrantForm, "object-grant"),

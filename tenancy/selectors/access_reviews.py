@@ -216,7 +216,7 @@ def review_sources_for(
     def chunk(after: str, limit: int) -> tuple[SourceChunk, str | None]:
         found = review.sources(project, after=UUID(after) if after else MIN_ID, limit=limit + 1)
         shown = found[:limit]
-        visible = _visible(actor, [each.source.securable_id for _, each in shown])
+        visible = visible_ids_of(actor, [each.source.securable_id for _, each in shown])
         names = _names(name_objects, visible, (each.source for _, each in shown))
         entries = [each for _, each in shown if each.source.securable_id in names.objects]
         return SourceChunk(entries, names), str(shown[-1][0]) if len(found) > limit else None
@@ -246,7 +246,7 @@ def review_objects_for(
     def chunk(after: str, limit: int) -> tuple[ReachableChunk, str | None]:
         found, end = review.objects(warehouse.ref, after=after, limit=limit)
         on_paths = {source.securable_id for _, rights in found for source in rights.sources}
-        visible = _visible(actor, list(dict.fromkeys([*(own_id for own_id, _ in found), *sorted(on_paths)])))
+        visible = visible_ids_of(actor, list(dict.fromkeys([*(own_id for own_id, _ in found), *sorted(on_paths)])))
         names = _names(name_objects, visible, (source for _, rights in found for source in rights.sources))
         return ReachableChunk([each for each in found if each[0] in names.objects], names), end
 
@@ -292,14 +292,14 @@ def _audit(actor: Actor, ref: ObjectRef, project: Project | None, details: Mappi
 
 def _named_path(actor: Actor, own_ids: Sequence[str], name_objects: NameObjects) -> dict[str, NamedObject]:
     """Name the visible ancestors and the last of the ids, the latter without its name if `actor` may not see it."""
-    visible, last = _visible(actor, own_ids), own_ids[-1]
+    visible, last = visible_ids_of(actor, own_ids), own_ids[-1]
     found = dict(name_objects([*visible, *([] if last in visible else [last])]))
     if last in found and last not in visible:
         found[last] = found[last].without_names()
     return found
 
 
-def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
+def visible_ids_of(actor: Actor, own_ids: Collection[str]) -> list[str]:
     """Return the ids of objects that `actor` may see. One request to the authorization backend."""
     refs = {each: parse_securable_id(each) for each in own_ids}
     hideable = [each for each, ref in refs.items() if ref.type in SEEN_BY]

@@ -124,7 +124,7 @@ def preview_grants_for(
     below = [(name, tuple(reached_below(ref.type.value, name).items())) for name in granted_names]
     return GrantPreview(
         to_grant, to_revoke, unchanged, effects, affected.is_complete, affected.withheld, lost,
-        [(name, reached) for name, reached in below if reached], _digest(ref, rows),
+        [(name, reached) for name, reached in below if reached], digest_of(ref, rows),
     )  # fmt: skip
 
 
@@ -147,10 +147,11 @@ def _require_visible_grantees(
 
 def digest_of_grants(*, ref: ObjectRef, grantees: Collection[Grantee]) -> str:
     """Return what identifies the current grants on an object to these principals. Checks no permission."""
-    return _digest(ref, list_grants_to(ref=ref, grantees=grantees))
+    return digest_of(ref, list_grants_to(ref=ref, grantees=grantees))
 
 
-def _digest(ref: ObjectRef, rows: Sequence[ListedGrant]) -> str:
+def digest_of(ref: ObjectRef, rows: Sequence[ListedGrant]) -> str:
+    """Return the digest of grants on an object, in any order."""
     lines = sorted(f"{row.privilege} {row.grantee} {row.expires_at} {row.created_at}" for row in rows)
     return sha256("\n".join([securable_id(*ref), *lines]).encode()).hexdigest()
 

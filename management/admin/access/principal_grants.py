@@ -17,7 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.objects import ObjectKey, find_permission_target, list_grants_of_for, name_objects
-from catalog.selectors.permission_objects import name_visible_objects
+from catalog.selectors.permission_objects import find_refs, list_revocable_for, name_visible_objects
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MIN_ID, listing_key
 from icekeeper.kernel.http.paging import Page as ListingPage
@@ -30,8 +31,9 @@ from management.access_review_csv import (
     reached_object_rows,
     reviewed_object,
 )
-from management.admin.access.objects import KIND_LABELS, access_url, icon_of, label_of
+from management.admin.access.objects import KIND_LABELS, access_url, icon_of, key_of, label_of
 from management.admin.access.principals import ICONS, Picked, principal_value, read_picked
+from management.admin.access.tab import EXPIRES_SOON, granted_by, granting_users
 from management.admin.navigation import Text
 from management.admin.pages import Page
 from management.admin.warehouse_choice import list_warehouses_by_project
@@ -71,10 +73,14 @@ class ObjectCell:
 
 @dataclass(frozen=True, slots=True)
 class PrincipalGrantLine:
+    """A grant of the principal; `value` names it in the form of revocations, empty if the viewer may not revoke it."""
+
     privilege: str
     on: ObjectCell
     created_at: datetime
     expires_at: datetime | None
+    by: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +180,43 @@ class PrincipalGrantsPage(PrincipalPage):
         shown = self.choose()
         if self.project is None or self.grantee is None:
             return shown
-        key = listing_key("console grants of", self.project.pk, self.grantee)
+        is_expiring = bool(self.request.GET.get("expiring"))
+        kept = {"expiring": "1"} if is_expiring else {}
+        key = listing_key("console grants of", self.project.pk, self.grantee, *kept)
         page = ListingPage(key, self.request.GET.get("after"), ROWS_A_PAGE)
-        found, token = list_grants_of_for(actor=self.actor, project=self.project, grantee=self.grantee, page=page)
-        names = name_visible_objects(actor=self.actor, listed=[on for _, on in found])
+        found, token = list_grants_of_for(
+            actor=self.actor,
+            project=self.project,
+            grantee=self.grantee,
+            page=page,
+            expires_before=now() + EXPIRES_SOON if is_expiring else None,
+        )
+        refs = find_refs([on for _, on in found])
+        names = name_visible_objects(actor=self.actor, found=refs)
+        grantors = name_principals(granting_users(grant for grant, _on in found))
+        revocable = list_revocable_for(actor=self.actor, listed=found, found=refs)
+        lines = [
+            PrincipalGrantLine(
+                grant.privilege, object_cell(names.get(on), on), grant.created_at, grant.expires_at,
+                granted_by(grant, grantors),
+                f"{grant.privilege} {key_of(on)}" if (grant.privilege, on) in revocable else "",
+            )
+            for grant, on in found
+        ]  # fmt: skip
         return {
             **shown,
-            "grants": [
-                PrincipalGrantLine(grant.privilege, _cell(names.get(on), on), grant.created_at, grant.expires_at)
-                for grant, on in found
-            ],
-            "next_url": None if token is None else self.url(after=token),
+            "grants": lines,
+            "can_revoke": bool(revocable),
+            "is_expiring": is_expiring,
+            "all_url": self.url(),
+            "expiring_url": self.url(expiring="1"),
+            "revocations_url": reverse("admin:revocations"),
+            "next_url": None if token is None else self.url(**kept, after=token),
             "review_url": self.url("admin:access-review"),
         }
 
 
-def _cell(named: NamedObject | None, on: NamedObject) -> ObjectCell:
+def object_cell(named: NamedObject | None, on: NamedObject) -> ObjectCell:
     """Return the cell of an object; `named` is None where the viewer does not see it."""
     kind = on.securable_type
     if named is None:
@@ -293,7 +320,7 @@ def _warehouse(project: Project, wanted: str) -> PermissionTarget:
 
 def _object(own_id: str, names: Names) -> ObjectCell:
     named = names.objects.get(own_id)
-    return _cell(named, named or reviewed_object(own_id, names))
+    return object_cell(named, named or reviewed_object(own_id, names))
 
 
 def _roles(source: Source, names: Names) -> list[str]:

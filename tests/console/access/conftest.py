@@ -34,13 +34,13 @@ def lake(builtin: None, warehouse: Warehouse) -> Lake:
 
 @pytest.fixture
 def sign_in(lake: Lake) -> SignIn:
+    return new_client
+
+
+def new_client(name: str) -> Client:
     """Return a browser in which the local user of that name is signed in."""
-
-    def begin(name: str) -> Client:
-        client = Client(HTTP_HOST="testserver")
-        address = create_sign_in_address(actor=INTERNAL, user_id=f"local~{name}", base_url="http://testserver")
-        (code,) = parse_qs(urlsplit(address).query)["code"]
-        assert client.post("/ui/sign-in/once/", {"code": code}).status_code == 302
-        return client
-
-    return begin
+    client = Client(HTTP_HOST="testserver")
+    address = create_sign_in_address(actor=INTERNAL, user_id=f"local~{name}", base_url="http://testserver")
+    (code,) = parse_qs(urlsplit(address).query)["code"]
+    assert client.post("/ui/sign-in/once/", {"code": code}).status_code == 302
+    return client

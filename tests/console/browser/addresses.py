@@ -33,6 +33,8 @@ OTHERS = (
     "server/access/",
     "access/",
     "access/review/",
+    "access/review/?project={project}&warehouse={warehouse}",
+    "access/object/table:{warehouse}:{table}/explain/?action=read_data",
     "warehouse/{warehouse}/task/{task}/",
     "warehouse/{warehouse}/namespace/{orders}/",
 )
