@@ -85,6 +85,24 @@ class ConsoleProviderSettings(BaseModel):
     )
 
 
+class PreviewSettings(BaseModel):
+    """`ICEKEEPER__CONSOLE__PREVIEW__*`: rows of tables on the tab Preview, read by a child process of the server."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(default=True, description="Show rows of tables in the console to users who may read the data")
+    rows: Annotated[int, Field(ge=1, le=1000)] = Field(100, description="Maximum number of rows of a preview")
+    timeout: Annotated[BoundedDuration, Field(ge=1, le=300)] = Field(
+        20.0, description="Time after which the process of a preview is killed"
+    )
+    memory_bytes: Annotated[int, Field(ge=512 << 20)] = Field(
+        2 << 30, description="Limit of the address space of the process of a preview"
+    )
+    processes: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="Maximum number of concurrent previews of each server process; further ones get 503"
+    )
+
+
 class ConsoleSettings(BaseModel):
     """`ICEKEEPER__CONSOLE__*`: the console under /ui."""
 
@@ -105,6 +123,7 @@ class ConsoleSettings(BaseModel):
     environment: Annotated[str, Field(min_length=1, max_length=24)] | None = Field(
         None, description="Name of this environment in a badge on every page of the console, such as `production`"
     )
+    preview: PreviewSettings = Field(default_factory=PreviewSettings, description="Preview of rows in the console")
     providers: dict[str, ConsoleProviderSettings] = Field({}, description="The console as a client of providers")
 
 

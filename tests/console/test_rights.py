@@ -92,7 +92,8 @@ def pages_and_calls(ids: Ids) -> dict[str, str]:
             f"{warehouse}/namespace/{namespace_id}/deleted/": f"{catalog}/{name}",
         }
     for namespace, uuid in ids.tables.items():
-        compared[f"{warehouse}/table/{uuid}/files/"] = f"{catalog}/{namespace}/tables/a/credentials"
+        for tab in ("files/", "preview/"):
+            compared[f"{warehouse}/table/{uuid}/{tab}"] = f"{catalog}/{namespace}/tables/a/credentials"
         for tab in ("", "schema/", "snapshots/", "usage/", "health/", "properties/", "activity/", "metadata/"):
             compared[f"{warehouse}/table/{uuid}/{tab}"] = f"{management}/warehouse/{ids.warehouse}/table/{uuid}/actions"
     for uuid in ids.views.values():

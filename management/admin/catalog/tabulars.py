@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.functional import cached_property
@@ -23,15 +24,18 @@ from catalog.selectors.permission_objects import tabular_object
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
+from catalog.services.preview import Preview, PreviewFailed, preview_rows
+from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.access.tab import access_context
 from management.admin.catalog.activity_tab import activity_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.controls import tabular_controls
-from management.admin.catalog.files_tab import files_context, reading_state, request_files
+from management.admin.catalog.files_tab import files_context, read_snapshot_id, reading_state, request_files
 from management.admin.catalog.health_tab import health_context
 from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
 from management.admin.catalog.object_tags import tags_context
+from management.admin.catalog.preview_tab import preview_context
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
 from management.admin.catalog.snippet_targets import snippet_target
@@ -196,6 +200,7 @@ class TablePage(MetadataPage):
         Tab("schema", _("Schema")),
         Tab("snapshots", _("Snapshots")),
         Tab("files", _("Files")),
+        Tab("preview", _("Preview")),
         Tab("usage", _("Usage")),
         Tab("health", _("Health")),
         Tab("access", _("Access")),
@@ -245,8 +250,11 @@ class TablePage(MetadataPage):
         return self.loaded.rights is not None
 
     def visible_tabs(self) -> Sequence[Tab]:
-        """Manifests contain values of partitions: the files are for users who may read the data."""
-        return [each for each in self.tabs if each.slug != "files" or self.reads_data]
+        """Rows, and values of partitions in manifests, are for users who may read the data."""
+        hidden = set() if self.reads_data else {"files", "preview"}
+        if not settings.ICEKEEPER.console.preview.enabled:
+            hidden.add("preview")
+        return [each for each in self.tabs if each.slug not in hidden]
 
     def require_to_read_data(self) -> None:
         """Raises `Forbidden` as the APIs do."""
@@ -258,6 +266,39 @@ class TablePage(MetadataPage):
     def files_tab(self) -> dict[str, Any]:
         self.require_to_read_data()
         return files_context(self.metadata, self.located.tabular, self.request.GET)
+
+    def preview_tab(self) -> dict[str, Any]:
+        if not settings.ICEKEEPER.console.preview.enabled:
+            raise NotFound("No such tab")
+        self.require_to_read_data()
+        asked = self.request.method == "POST"
+        chosen = (self.request.POST if asked else self.request.GET).get("snapshot")
+        result, error = self._read_rows(chosen) if asked else (None, "")
+        return preview_context(self.metadata, chosen, result=result, error=error)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Read rows: access to data is audited, so it is no mere GET. Raises `NotFound` on other tabs."""
+        if kwargs.get("tab") != "preview":
+            raise NotFound("No such page")
+        return self.render(self.context())
+
+    def _read_rows(self, chosen: str | None) -> tuple[Preview | None, str]:
+        """Return the rows of the chosen snapshot, or why they could not be read."""
+        snapshot_id = read_snapshot_id(self.metadata, chosen)
+        if snapshot_id is None:
+            return None, ""
+        try:
+            rows = preview_rows(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                identifier=self.located.identifier,
+                loaded=self.loaded,
+                metadata=self.metadata,
+                snapshot_id=snapshot_id,
+            )
+        except PreviewFailed as failed:
+            return None, str(failed)
+        return rows, ""
 
     def health_tab(self) -> dict[str, Any]:
         return health_context(

@@ -170,6 +170,17 @@ def test_a_member_is_added_without_a_script(visit: Visit, console: ConsoleServer
     context.close()
 
 
+def test_rows_are_read(visit: Visit, console: ConsoleServer) -> None:
+    visitor = visit(User.DATA_ENGINEER, phone=True)
+    visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['table']}/preview/")
+    page = visitor.page
+    page.get_by_role("button", name="Read 100 rows").click()
+    expect(page.get_by_role("cell", name="Oslo").first).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Columns")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert barriers(visitor) == []
+
+
 def test_files_are_read_by_the_worker(visit: Visit, console: ConsoleServer) -> None:
     visitor = visit(User.DATA_ENGINEER)
     visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['table']}/files/")
