@@ -24,6 +24,8 @@ from tests.parts import chromium
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "images"
 MAX_BYTES = 150_000
+FREQUENT = 96
+"""Colours of a picture that are kept for their frequency."""
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -90,16 +92,15 @@ def take(browser: Browser, catalog: PictureCatalog, picture: Picture) -> bytes:
 
 
 def write_png(pixels: Pixels) -> bytes:
-    """Return the picture with its 256 most frequent colours, a third of the size; others become the nearest."""
+    """Return the picture with 256 colours, a third of the size: the most frequent ones and the most distinct others."""
     height, width, _ = pixels.shape
     colours, indexes, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
-    kept = colours[np.argsort(-counts)[:256]].astype(np.int32)
-    nearest = np.array([((kept - each) ** 2).sum(axis=1).argmin() for each in colours.astype(np.int32)], np.uint8)
+    kept, nearest = _choose_colours(colours.astype(np.int32), counts)
     rows = nearest[indexes.reshape(-1)].reshape(height, width)
     lines = np.hstack([np.zeros((height, 1), np.uint8), rows]).tobytes()  # each with the filter 0
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
-        (b"PLTE", kept.astype(np.uint8).tobytes()),
+        (b"PLTE", kept.tobytes()),
         (b"IDAT", zlib.compress(lines, 9)),
         (b"IEND", b""),
     )
@@ -107,6 +108,16 @@ def write_png(pixels: Pixels) -> bytes:
         struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
         for kind, content in chunks
     )
+
+
+def _choose_colours(colours: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> tuple[Pixels, Pixels]:
+    """Return 256 of the colours, and for each colour the index of the nearest of them."""
+    chosen = list(np.argsort(-counts)[:FREQUENT])
+    distances = np.stack([((colours - colours[each]) ** 2).sum(axis=1) for each in chosen])
+    while len(chosen) < min(256, len(colours)):
+        chosen.append(distances.min(axis=0).argmax())
+        distances = np.vstack([distances, ((colours - colours[chosen[-1]]) ** 2).sum(axis=1)])
+    return colours[chosen].astype(np.uint8), distances.argmin(axis=0).astype(np.uint8)
 
 
 def main(names: list[str]) -> int:
