@@ -137,12 +137,12 @@
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const query = new URLSearchParams(new FormData(form));
-      const page = `${form.action}?${query}`;
+      const page = `${form.getAttribute("action")}?${query}`;
       if ($("[data-picker-value]", form)?.value === "" && query.get("who-text")) return (window.location.href = page);
       query.set("part", "1");
       try {
         const options = { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" };
-        const response = await fetch(`${form.action}?${query}`, options);
+        const response = await fetch(`${form.getAttribute("action")}?${query}`, options);
         if (response.redirected || !response.ok) return (window.location.href = page);
         result.innerHTML = await response.text(); // HTML of this server, which escapes every name
       } catch (error) {
