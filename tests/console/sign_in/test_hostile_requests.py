@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_planted_session_is_not_the_one_that_is_signed_in() -> None:
-    """Session fixation: sign-in issues a key that nobody knew before, and the planted one stays without a user."""
+    """Session fixation: sign-in issues a key that is new to every client, and the planted one stays without a user."""
     planted = "k" * 32
     victim, attacker = Browser(), Browser()
     victim.cookies["icekeeper_session"] = attacker.cookies["icekeeper_session"] = planted
