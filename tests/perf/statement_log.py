@@ -20,7 +20,6 @@ OPTIONS: Final = {
     "auto_explain.log_analyze": "on",
     "auto_explain.log_buffers": "on",
     "auto_explain.log_timing": "off",
-    "auto_explain.log_min_duration": "-1",
 }
 """Settings with which the server of PostgreSQL must be started."""
 
