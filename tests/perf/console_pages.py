@@ -71,7 +71,7 @@ SCALED: Final = (
 
 NOT_MEASURED: Final = frozenset(
     {
-        "object-grant", "object-revoke", "object-preview", "object-save", "object-managed-access", "restore",
+        "object-grant", "revocations", "object-preview", "object-save", "object-managed-access", "restore",
         "audit-export",
     }
 )  # fmt: skip

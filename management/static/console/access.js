@@ -134,15 +134,16 @@
 
   function setUpExplanation(form) {
     const result = $("[data-explanation]", form.parentElement);
+    const url = form.getAttribute("action"); // `form.action` is the field of that name
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const query = new URLSearchParams(new FormData(form));
-      const page = `${form.getAttribute("action")}?${query}`;
+      const page = `${url}?${query}`;
       if ($("[data-picker-value]", form)?.value === "" && query.get("who-text")) return (window.location.href = page);
       query.set("part", "1");
       try {
         const options = { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" };
-        const response = await fetch(`${form.getAttribute("action")}?${query}`, options);
+        const response = await fetch(`${url}?${query}`, options);
         if (response.redirected || !response.ok) return (window.location.href = page);
         result.innerHTML = await response.text(); // HTML of this server, which escapes every name
       } catch (error) {

@@ -129,7 +129,7 @@ def test_access_is_reviewed_and_exported(visit: Visit, tmp_path: Path) -> None:
     review = page.get_by_role("region", name="Access review")
     expect(review.get_by_role("row").filter(has_text="sales")).to_contain_text("select")
     page.get_by_role("link", name="Objects of a warehouse").click()
-    page.get_by_role("link", name="lake", exact=True).click()
+    page.get_by_role("main").get_by_role("link", name="lake", exact=True).click()
     expect(review.get_by_role("row").filter(has_text="lines")).to_contain_text("select")
     with page.expect_download() as started:
         page.get_by_role("link", name="CSV").click()
