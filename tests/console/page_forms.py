@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 
 TYPED = "probe"
 """What is entered into empty fields."""
-GET = "get"
 
 
 @dataclass
@@ -40,7 +39,7 @@ class PageForms(HTMLParser):
         own = {name: value or "" for name, value in attrs}
         if tag == "a" and "href" in own and "download" not in own:
             self.links.append(own["href"])
-        elif tag == "form" and own.get("method", GET).lower() != GET:
+        elif tag == "form" and own.get("method", "").lower() == "post":
             self._form = Form(own.get("action", ""))
             self.forms.append(self._form)
         elif self._form is not None:
