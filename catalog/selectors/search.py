@@ -7,7 +7,7 @@ from the caller neither displaces a visible hit nor is counted. The number of st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 from uuid import UUID
@@ -98,26 +98,27 @@ class SearchResult:
 def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project], limit: int) -> SearchResult:
     """Return the best hits among projects (those that the caller sees), warehouses, namespaces and tabulars.
 
-    At most ten statements and two permission checks, whatever the number of warehouses.
+    Tags are those of `projects`. At most ten statements and two permission checks, whatever the number of warehouses.
     """
     if not wanted.text:
         return SearchResult([], has_more=False)
-    found, has_more = _search(actor, wanted, FIRST_BATCH, limit)
+    found, has_more = _search(actor, wanted, projects, FIRST_BATCH)
     if has_more and len(found) <= limit:
-        # Most candidates are hidden. Tags are named exactly, so that few of their objects are beyond the first ones.
-        wider = wanted if wanted.scope is not None else replace(wanted, scope=min(wanted.scopes))
+        # Most candidates are hidden.
         seen = {each.ref for each in found}
-        found += [each for each in _search(actor, wider, MAX_SCANNED, limit)[0] if each.ref not in seen]
+        found += [each for each in _search(actor, wanted, projects, MAX_SCANNED)[0] if each.ref not in seen]
     found += _projects(wanted, projects)
     found.sort(key=lambda each: (each.rank, len(each.name), each.kind, each.id))
     return SearchResult(found[:limit], has_more=len(found) > limit)
 
 
-def _search(actor: Actor, wanted: SearchText, batch: int, limit: int) -> tuple[list[SearchHit], bool]:
-    """Return the visible ones among the first `batch` candidates of each kind, and whether a kind has more."""
-    tagged = _read_tagged(wanted.text, batch) if Scope.TAG in wanted.scopes else {}
+def _search(actor: Actor, wanted: SearchText, projects: Sequence[Project], batch: int) -> tuple[list[SearchHit], bool]:
+    """Return the visible ones among the first `batch` candidates of each kind, and whether there are more candidates.
+
+    At most `batch` tag attachments are read.
+    """
+    tagged, has_more = _read_tagged(wanted.text, projects, batch) if Scope.TAG in wanted.scopes else ({}, False)
     candidates: list[SearchHit] = []
-    has_more = False
     for read in (_tabulars, _namespaces, _warehouses):
         rows = read(wanted, tagged, batch + 1)
         has_more |= len(rows) > batch
@@ -133,23 +134,27 @@ Tagged = dict[str, dict[UUID, list[str]]]
 """By type, and by the own id of the object: the tags on it or on its columns, as text."""
 
 
-def _read_tagged(text: str, limit: int) -> Tagged:
-    """Return objects that have a tag of this name, or `name=value`, on themselves or on a column, in any project.
+def _read_tagged(text: str, projects: Sequence[Project], limit: int) -> tuple[Tagged, bool]:
+    """Return objects that have a tag of this name, or `name=value`, on themselves or on a column.
 
+    Only tags of `projects` are read, and at most `limit` attachments; the second result is whether there are more.
     Every caller that sees an object may read its tags.
     """
     name, equals, value = text.partition("=")
-    rows = TagAttachment.objects.using(settings.READ_DATABASE).filter(definition__name_key=lookup_key(name.strip()))
+    rows = TagAttachment.objects.using(settings.READ_DATABASE).filter(
+        definition__project__in=[each.pk for each in projects], definition__name_key=lookup_key(name.strip())
+    )
     if equals:
         rows = rows.filter(value=value.strip())
     columns = ("securable__type", "securable__object_id", "definition__name", "value")
     found: Tagged = {}
-    for kind, own_id, shown, tagged_value in rows.order_by("pk").values_list(*columns)[:limit]:
+    attachments = list(rows.order_by("pk").values_list(*columns)[: limit + 1])
+    for kind, own_id, shown, tagged_value in attachments[:limit]:
         label = shown if tagged_value is None else f"{shown} = {tagged_value}"
         labels = found.setdefault(kind, {}).setdefault(UUID(own_id), [])
         if label not in labels:
             labels.append(label)
-    return found
+    return found, len(attachments) > limit
 
 
 def _by_name(column: str, key: str) -> NameCondition:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import Actor, Grantee
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.access_review import effective, ids_checked_below
@@ -38,6 +39,11 @@ class RevocationEffect:
     digest: str
 
 
+def no_such_object() -> NotFound:
+    """Return the one error for an object that does not exist and for one on which the principal has no such grant."""
+    return NotFound("No such object")
+
+
 def preview_revocations_for(
     *, actor: Actor, project: Project, grantee: Grantee, revocations: Sequence[Revocation]
 ) -> list[RevocationEffect]:
@@ -45,7 +51,7 @@ def preview_revocations_for(
 
     The permission to read the grants on the project is required; the services require that to change each. The preview
     is recorded in the audit trail, as a review. Six statements and the permission checks. Raises `GrantActionForbidden`
-    (403), and the 404 of the project for an object that is not in it.
+    (403), and `no_such_object` unless each revocation is of a grant to the grantee, on an object of the project.
     """
     target = target_project(project)
     require_permission_to_read_grants(actor, target, grantee)
@@ -58,12 +64,14 @@ def preview_revocations_for(
     grants, sources = read_sources_on_paths(subject, roles, ids, below=[])
     top = securable_id(*target.ref)
     if not all(any(node.id == top for node in path) for path in grants.paths.values()):
-        raise target.missing  # an object of another project, whose grants the caller may not read
+        raise no_such_object()  # an object of another project, whose grants the caller may not read
     listed: dict[str, list[ListedGrant]] = {}
     own = Grant.objects.granted_to(user_id=grantee.user_id, role_id=grantee.role_id)
     for row in own.unexpired(now()).filter(securable_id__in=ids):
         listed.setdefault(row.securable_id, []).append(listed_grant(row))
     revoked = {(securable_id(*each.ref), each.privilege) for each in revocations}
+    if not revoked <= {(own_id, each.privilege) for own_id, rows in listed.items() for each in rows}:
+        raise no_such_object()  # it may be hidden from the caller
     kept = {
         (each.securable_id, each.privilege)
         for each in sources

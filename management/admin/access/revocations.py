@@ -25,9 +25,10 @@ from tenancy.authz.shared_reads import share_reads
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.access_reviews import visible_ids_of
-from tenancy.selectors.objects import NamedObject
+from tenancy.selectors.grants import require_permission_to_read_grants
+from tenancy.selectors.objects import NamedObject, target_project
 from tenancy.selectors.projects import get_visible_project_for
-from tenancy.selectors.revocation_previews import Revocation, preview_revocations_for
+from tenancy.selectors.revocation_previews import Revocation, no_such_object, preview_revocations_for
 from tenancy.services.grants import GrantSpec, apply_assignments, build_difference
 
 T = Securable.Type
@@ -54,17 +55,22 @@ class RevocationsPage(Page):
         if not values:
             messages.info(request, _("Nothing was marked, so nothing changes."))
             return self.back()
-        revocations = _read_revocations(values)
         if form.get("action") == "save":
-            return self._save(request, values, revocations)
+            return self._save(request, values)
         with share_reads():  # it changes nothing
-            return self._preview(values, revocations)
+            return self._preview(values)
 
     def back(self) -> HttpResponse:
         url = grants_url(principal_value(self.grantee))
         return HttpResponseRedirect(f"{url}&project={self.project.pk}")
 
-    def _preview(self, values: Sequence[str], revocations: Sequence[Revocation]) -> HttpResponse:
+    def _preview(self, values: Sequence[str]) -> HttpResponse:
+        # Before the look-up of ids, whose result reveals that hidden objects exist.
+        require_permission_to_read_grants(self.actor, target_project(self.project), self.grantee)
+        read = _read_revocations(values)
+        revocations = [each for each in read if each is not None]
+        if len(revocations) < len(read):
+            raise no_such_object()
         effects = preview_revocations_for(
             actor=self.actor, project=self.project, grantee=self.grantee, revocations=revocations
         )
@@ -95,20 +101,23 @@ class RevocationsPage(Page):
         }
         return self.render(context)
 
-    def _save(self, request: HttpRequest, values: Sequence[str], revocations: Sequence[Revocation]) -> HttpResponse:
+    def _save(self, request: HttpRequest, values: Sequence[str]) -> HttpResponse:
+        revocations = _read_revocations(values)
+        missing = NotFound(_("This object does not exist, or you do not have the permission to see it."))
         digests = dict(zip(values, request.POST.getlist("digest"), strict=False))
         by_object: dict[ObjectRef, list[tuple[str, Revocation]]] = {}
         for value, each in zip(values, revocations, strict=True):
-            by_object.setdefault(each.ref, []).append((value, each))
-        saved, problems = 0, list[str]()
+            if each is not None:
+                by_object.setdefault(each.ref, []).append((value, each))
+        saved, problems = 0, [missing.message for each in revocations if each is None]
         for ref, chosen in by_object.items():
-            specs = [GrantSpec(each.privilege, self.grantee) for _value, each in chosen]
+            specs = [GrantSpec(revocation.privilege, self.grantee) for _value, revocation in chosen]
             try:
                 apply_assignments(
                     actor=self.actor,
                     ref=ref,
                     difference=build_difference(writes=[], deletes=specs),
-                    missing=NotFound(_("This object does not exist, or you do not have the permission to see it.")),
+                    missing=missing,
                     expected_digest=digests.get(chosen[0][0], ""),
                 )
             except CatalogError as error:
@@ -131,19 +140,20 @@ class RevocationsPage(Page):
         return self.back()
 
 
-def _read_revocations(values: Sequence[str]) -> list[Revocation]:
-    """Read values `PRIVILEGE KEY`. Raises `NotFound` for unknown objects, `BadRequest` for other texts."""
+def _read_revocations(values: Sequence[str]) -> list[Revocation | None]:
+    """Read values `PRIVILEGE KEY` in their order, None for unknown objects.
+
+    Raises `NotFound` for keys that no object can have, `BadRequest` for other texts.
+    """
     pairs = [(read_privilege(privilege), key) for privilege, _space, key in (each.partition(" ") for each in values)]
     keys = {key: _object_key(key) for _privilege, key in pairs}
     in_warehouses = {key: found for key, found in keys.items() if isinstance(found, ObjectKey)}
     resolved = dict(zip(in_warehouses, resolve_objects(list(in_warehouses.values())), strict=True))
-    found = []
+    found: list[Revocation | None] = []
     for privilege, key in pairs:
         parsed = keys[key]
         ref = parsed if isinstance(parsed, ObjectRef) else resolved[key]
-        if ref is None:
-            raise NotFound("No such object")
-        found.append(Revocation(privilege, ref))
+        found.append(None if ref is None else Revocation(privilege, ref))
     return found
 
 
@@ -159,7 +169,7 @@ def _object_key(key: str) -> ObjectKey | ObjectRef:
         return ObjectKey(T.WAREHOUSE, ids[0])
     if kind in IN_WAREHOUSES - {T.WAREHOUSE} and ids[0] is not None and ids[1] is not None:
         return ObjectKey(T(kind), ids[0], ids[1])
-    raise NotFound("No such object")
+    raise no_such_object()
 
 
 def _cell(value: str, named: NamedObject | None) -> ObjectCell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
+from uuid import uuid4
 
 import pytest
 
@@ -73,3 +74,28 @@ def test_forged_revocations_change_nothing(lake: Lake, sign_in: SignIn) -> None:
         assert steward.post(REVOKE, {**sent, "revoke": [wrong]}).status_code == status, wrong
     assert steward.post(REVOKE, {**sent, "project": "unknown"}).status_code == 404
     assert steward.get(REVOKE).status_code == 302
+
+
+def test_revocations_do_not_reveal_hidden_objects(lake: Lake, sign_in: SignIn) -> None:
+    """Whether an object exists changes neither the preview nor the save, for one's own grants and for others'."""
+    jun, at = sign_in("jun"), lake.warehouse.pk
+    pairs = (
+        (f"select table:{at}:{lake.plans.uuid}", f"select table:{at}:{uuid4()}"),
+        (f"select namespace:{at}:{lake.secret.pk}", f"select namespace:{at}:{uuid4()}"),
+        (f"select warehouse:{at}", f"select warehouse:{uuid4()}"),
+    )
+
+    def send(who: str, revoke: str, action: str) -> tuple[int, list[str]]:
+        sent = {"who": f"user:local~{who}", "project": lake.warehouse.project_id, "revoke": revoke, "action": action}
+        response = jun.post(REVOKE, sent, follow=True)
+        text = response.content.decode()
+        return response.status_code, re.findall(r"1 grant was not revoked[^<]*|No such object", text)
+
+    for existing, missing in pairs:
+        for who, status in (("jun", 404), ("guest", 403)):
+            assert send(who, existing, "preview") == send(who, missing, "preview"), existing
+            assert send(who, existing, "preview")[0] == status
+    for existing, missing in pairs[:2]:
+        saved = send("jun", existing, "save")
+        assert saved == send("jun", missing, "save")
+        assert len(saved[1]) == 1

@@ -138,6 +138,35 @@ def test_hidden_candidates_do_not_displace_visible_ones(
     assert "There are more" not in engineer.get("/ui/search/?in=id&q=a").text
 
 
+def test_hidden_tags_do_not_displace_visible_ones(
+    grants: None,  # noqa: F811
+    ids: Ids,  # noqa: F811
+    open_as: Open,
+    lake: dict[str, ObjectRef],
+    storage_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own, other = Project.objects.get(), create_project(actor=INTERNAL, name="other")
+    definitions = {
+        each.pk: TagDefinition.objects.create(
+            project=each, name="pii", name_key="pii", value_kind="marker", scope=["warehouse", "table"]
+        )
+        for each in (own, other)
+    }
+    for project, name in ((other, "x"), (other, "y"), (other, "z"), (own, "hidden")):
+        profile = {"type": "local", "path": str(storage_root / name)}
+        created = create_warehouse(actor=INTERNAL, project=project, name=name, storage_profile=profile)
+        put_attachment(definitions[project.pk], ObjectRef(T.WAREHOUSE, created.pk), field_id=None, value=None)
+    for name in ("closed.a", "open.a"):
+        put_attachment(definitions[own.pk], lake[name], field_id=None, value=None)
+    monkeypatch.setattr("catalog.selectors.search.FIRST_BATCH", 1)
+    monkeypatch.setattr("catalog.selectors.search.MAX_SCANNED", 3)  # as many as the own project has
+    engineer = open_as("engineer")
+    for text in ("pii", "tag: pii"):
+        shown = engineer.get(f"/ui/search/?part=results&q={quote(text)}").text
+        assert re.findall(r'<a href="([^"]*)"', shown) == [f"/ui/warehouse/{ids.warehouse}/table/{ids.tables['open']}/"]
+
+
 def test_shortcuts_can_be_switched_off(grants: None, open_as: Open) -> None:  # noqa: F811
     engineer = open_as("engineer")
     page = engineer.get("/ui/")
