@@ -82,7 +82,6 @@ class Overview:
     partly_visible: tuple[Warehouse, ...]
     has_more: bool
     failed_tasks: tuple[FailedTask, ...]
-    has_more_failed_tasks: bool
     expiring_soon: int
     queues: tuple[QueueHealth, ...]
     changes: tuple[LatestChange, ...]
@@ -151,7 +150,6 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
         partly_visible=tuple(partly),
         has_more=len(found) > MAX_WAREHOUSES,
         failed_tasks=failed[:MAX_SHOWN_TASKS],
-        has_more_failed_tasks=len(failed) > MAX_SHOWN_TASKS,
         expiring_soon=sum(each.expiring_soon for each in queues),
         queues=queues,
         changes=changes,

@@ -51,7 +51,7 @@ class FormPage(Page):
             where = error.field if error.field in action.fields else FORM
             shown = {
                 **self.context(),
-                "errors": {name: {where: _message(error)}},
+                "errors": {name: {where: message_of(error)}},
                 "entered": {name: {key: self.text(key) for key in request.POST}},
                 "failure": error,
             }
@@ -78,7 +78,8 @@ class FormPage(Page):
         return self.request.GET.get(name, "").replace("\0", "").strip()[:255]
 
 
-def _message(error: CatalogError) -> str:
+def message_of(error: CatalogError) -> str:
+    """Return the text of an error at its field, without the name of the field."""
     text = error.message.removeprefix(f"{error.field}: ") if error.field else error.message
     return text[:1].upper() + text[1:]
 

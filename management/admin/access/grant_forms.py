@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +20,7 @@ from management.admin.access.principals import Picked, read_picked
 from management.admin.access.tab import AccessTab, described
 from management.admin.navigation import Crumb
 from management.admin.pages import Page, render_page
+from management.admin.times import read_time
 from tenancy.actor import Grantee
 from tenancy.models import Securable
 from tenancy.selectors.principal_names import name_principals
@@ -39,14 +40,12 @@ class InvalidExpiry(BadRequest):
 
 def read_expiry(text: str) -> datetime | None:
     """Return the time of a field of type `datetime-local`, in UTC; None if it is empty. Raises `InvalidExpiry`."""
-    text = text.strip()
-    if not text:
+    if not text.strip():
         return None
-    try:
-        at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise InvalidExpiry(_("The expiry must be a date and time, such as 2027-01-31T18:00")) from None
+    at = read_time(text)
+    if at is None:
+        raise InvalidExpiry(_("The expiry must be a date and time, such as 2027-01-31T18:00"))
+    return at
 
 
 def read_privilege(text: str) -> str:

@@ -22,6 +22,7 @@ from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
 from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
+from management.admin.times import read_time
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, Securable
@@ -246,11 +247,8 @@ class RolePage(RoleOfAddress):
 
 def read_moment(text: str) -> datetime:
     """Return the time in a hidden field of a form. Raises `BadRequest`."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+    at = read_time(text)
+    if at is None:
         raise BadRequest(_("The form is incomplete: open the page again"))
     return at
 

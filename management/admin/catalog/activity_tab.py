@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.selectors.activity import Activity, ActivityKind, Subject, list_activity_for
 from icekeeper.kernel.errors.types import BadRequest
 from management.admin.navigation import Text
+from management.admin.times import read_time
 from tenancy.actor import Actor
 
 ROWS_A_PAGE: Final = 50
@@ -27,7 +28,7 @@ TONES: Final = {"failed": "bad", "denied": "warning", "cancelled": "warning"}
 
 def activity_context(request: HttpRequest, actor: Actor, subject: Subject) -> dict[str, Any]:
     """Return a page of the lines. Raises `BadRequest` for a kind or a moment that is none."""
-    kind, before = _read_kind(request.GET.get("kind")), _read_moment(request.GET.get("before"))
+    kind, before = _read_kind(request.GET.get("kind")), _read_before(request.GET.get("before"))
     found = list_activity_for(actor=actor, subject=subject, kind=kind, before=before, limit=ROWS_A_PAGE)
     given = {} if kind is None else {"kind": kind.value}
     chips: list[tuple[Text, str, bool]] = [(_("Everything"), "?", kind is None)] if len(found.kinds) > 1 else []
@@ -62,11 +63,10 @@ def _read_kind(text: str | None) -> ActivityKind | None:
         raise BadRequest("kind: must be commit, task, event or audit") from None
 
 
-def _read_moment(text: str | None) -> datetime | None:
+def _read_before(text: str | None) -> datetime | None:
     if not text:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise BadRequest("before: must be a time") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    at = read_time(text)
+    if at is None:
+        raise BadRequest("before: must be a time")
+    return at

@@ -32,7 +32,7 @@ REASONS: Final[dict[ChangeObstacle, Text]] = {
     ChangeObstacle.NOT_FOUND: gettext_lazy("It does not exist any more, or you do not have the permission to see it"),
     ChangeObstacle.FORBIDDEN: gettext_lazy("You do not have the permission for it"),
     ChangeObstacle.PROTECTED: gettext_lazy("It is protected: remove the protection first"),
-    ChangeObstacle.UNCHANGED: gettext_lazy("It is so already"),
+    ChangeObstacle.UNCHANGED: gettext_lazy("Nothing to change: it already has this state"),
 }
 LABELS: Final[dict[TabularChange, Text]] = {
     TabularChange.DROP: gettext_lazy("Drop"),

@@ -21,6 +21,7 @@ from catalog.selectors.tables.expiring import (
     list_expiring_tabulars_for,
     preview_expiration_for,
 )
+from catalog.selectors.tables.undrop_preview import Obstacle
 from catalog.services.task_control import WarehouseTasks, run_tasks_at
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Forbidden, NotFound
@@ -28,7 +29,7 @@ from icekeeper.kernel.ids import parse_id
 from management.admin.catalog.level_text import split_levels
 from management.admin.catalog.restore import REASONS, read_targets
 from management.admin.listing_pages import read_pager
-from management.admin.navigation import Crumb, object_url
+from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
 from management.admin.undo import done_with_undo
 from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
@@ -168,6 +169,12 @@ def _name_to_type(steps: Sequence[ExpirationStep], warehouse: Warehouse) -> str:
     return names[0] if len(names) == 1 else warehouse.name
 
 
+def _reason(obstacle: Obstacle) -> Text:
+    if obstacle is Obstacle.FORBIDDEN:
+        return _("You do not have the permission to delete it permanently")
+    return REASONS[obstacle]
+
+
 def _previewed(step: ExpirationStep) -> dict[str, Any]:
     dropped = step.dropped
     own_id: UUID = step.uuid
@@ -176,5 +183,5 @@ def _previewed(step: ExpirationStep) -> dict[str, Any]:
         "name": str(own_id) if dropped is None else ".".join((*dropped.levels, dropped.name)),
         "dropped": dropped,
         "is_deleted": step.obstacle is None,
-        "reason": "" if step.obstacle is None else REASONS[step.obstacle],
+        "reason": "" if step.obstacle is None else _reason(step.obstacle),
     }

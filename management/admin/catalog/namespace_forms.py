@@ -124,7 +124,8 @@ class NamespaceMovePage(NamespaceForm):
         except BadRequest as error:
             raise BadRequest(error.message, field=NAME) from error
         back = [("action", "rename"), (NAME, former[-1]), (PARENT, join_levels(former[:-1]))]
-        undo = Undo(self.request.path, [*back, ("version", str(moved.version))])
+        forced = [("force", "true")] if self.text("force") else []
+        undo = Undo(self.request.path, [*back, *forced, ("version", str(moved.version))])
         text = _("%(former)s is now %(name)s.") % {"former": ".".join(former), "name": str(moved)}
         return done_with_undo(self.request, self.url, text, undo)
 

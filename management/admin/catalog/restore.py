@@ -143,7 +143,7 @@ def read_targets(given: QueryDict) -> list[Named]:
             raise BadRequest("target: must be the kind and the id of a table, a view or a generic table")
         targets.append((Tabular.Kind(kind), parsed))
     if not targets:
-        raise BadRequest(_("Choose at least one object to restore."))
+        raise BadRequest(_("Choose at least one object."))
     return targets
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -17,6 +17,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
 from management.admin.pages import Page
+from management.admin.times import read_time
 from management.audit_files import audit_csv_response, audit_lines_response, with_own_ids
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, is_allowed
@@ -129,12 +130,10 @@ class AuditExport(AuditTrail):
 
 
 def _read_time(name: str, text: str) -> datetime:
-    """Return a day or a time, in UTC unless it has a zone. Raises `BadRequest`."""
-    try:
-        at = datetime.fromisoformat(text)
-        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise BadRequest(f"{name}: must be a time, such as 2026-01-31T18:00") from None
+    """Return a day or a time. Raises `BadRequest`."""
+    at = read_time(text)
+    if at is None:
+        raise BadRequest(f"{name}: must be a time, such as 2026-01-31T18:00")
     return at
 
 

@@ -16,7 +16,7 @@ from catalog.selectors.overview_operations import LatestChange
 from icekeeper.kernel.clock import now
 from management.admin.accounts.projects import add_url_for, settings_url_for
 from management.admin.charts import Series, TrendChart, draw_trend, sparkline
-from management.admin.navigation import Crumb, object_url
+from management.admin.navigation import Crumb, Text, object_url
 from management.admin.operations.statistics import (
     HOURS_A_POINT,
     PERIODS,
@@ -35,6 +35,16 @@ from tenancy.selectors.projects import get_visible_project_for, list_projects_fo
 
 MAX_ATTENTION: Final = 6
 _HOURS_A_DAY: Final = 24
+
+BLOCKS: Final[dict[str, Text]] = {
+    "counts": gettext_lazy("Warehouses"),
+    "sizes": gettext_lazy("Data and rows"),
+    "largest": gettext_lazy("Largest tables"),
+    "tasks": gettext_lazy("Failed tasks"),
+    "queues": gettext_lazy("Queues"),
+    "changes": gettext_lazy("Latest changes"),
+}
+"""Titles of the parts of `Overview` that can fail on their own."""
 
 
 class OverviewPage(Page):
@@ -62,6 +72,7 @@ class OverviewPage(Page):
             "projects": projects,
             "user_id": self.actor.user_id,
             "overview": overview,
+            "failed_blocks": [title for block, title in BLOCKS.items() if block in overview.failed_blocks],
             "largest": [_large_table(each) for each in overview.largest],
             "queues": [(each, QUEUES.get(each.queue, each.queue)) for each in overview.queues],
             "changes": [_change(each) for each in overview.changes],

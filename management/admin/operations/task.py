@@ -18,6 +18,7 @@ from catalog.selectors.task_previews import Control
 from catalog.selectors.tasks import find_controllable_for, get_warehouse_task_for
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest
+from management.admin.form_pages import message_of
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.operations.task_control import control_tasks, read_control
@@ -112,7 +113,7 @@ class TaskPage(Page):
         except BadRequest as error:
             if control is not Control.RUN_AT:
                 raise
-            entered = {"start": request.POST.get("at", "")[:40], "start_error": error.message.rpartition(": ")[2]}
+            entered = {"start": request.POST.get("at", "")[:40], "start_error": message_of(error)}
             return self.render({**self.context(), **entered}, status=error.status)
         if changed:
             messages.success(request, f"{describe(changed[0])}: {DONE[control]}")

@@ -24,6 +24,7 @@ from catalog.selectors.task_previews import (
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from icekeeper.kernel.ids import parse_id
+from management.admin.form_pages import message_of
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.operations.task_control import control_tasks, read_control
 from management.admin.operations.task_texts import (
@@ -75,7 +76,7 @@ class TaskChangePage(Page):
                 all_or_none=True,
             )  # fmt: skip
         except BadRequest as error:
-            entered = {"start": request.POST.get("at", "")[:40], "start_error": error.message.rpartition(": ")[2]}
+            entered = {"start": request.POST.get("at", "")[:40], "start_error": message_of(error)}
             return self.render({**self._shown(warehouse, preview), **entered}, status=error.status)
         except (Conflict, NotFound) as error:  # changed after the preview above, or not possible together
             shown = self._shown(warehouse, self._preview(warehouse, control, task_ids))

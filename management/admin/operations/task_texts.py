@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from django.urls import reverse
@@ -15,6 +15,7 @@ from catalog.models import Tabular
 from catalog.selectors.task_previews import Control, is_changed_by
 from icekeeper.kernel.errors.types import BadRequest
 from management.admin.navigation import Text, object_url
+from management.admin.times import read_time
 from tasks.models import Task
 
 TONES: Final[dict[str, str]] = {
@@ -111,13 +112,10 @@ def effect_of(control: Control, task: Task) -> str:  # noqa: PLR0911 - one a con
 
 def read_start(text: str) -> datetime:
     """Return the time of a form's field, which is in UTC. Raises `BadRequest` at the field `at`."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = None
+    at = read_time(text)
     if at is None:
         raise BadRequest(_("Enter a date and a time, such as 2026-01-31T18:00"), field="at")
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return at
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,16 @@ QUEUE_TITLES: Final[dict[str, tuple[Text, Text]]] = {
         gettext_lazy("Purge of files"),
         gettext_lazy("Deletes the files of tables that were dropped with purge."),
     ),
+    Task.Queue.FILE_STATISTICS: (
+        gettext_lazy("Files of snapshots"),
+        gettext_lazy("Reads the manifests of a snapshot for the tab Files of a table."),
+    ),
 }
 """The queues that workers execute; those of maintenance get forms with their work."""
 _LABELS: Final[dict[str, tuple[Text, Text]]] = {
     "max-retries": (
         gettext_lazy("Retries"),
-        gettext_lazy("A task that failed more often has failed for good. Empty: as shown."),
+        gettext_lazy("After so many retries a task fails for good. Empty: the default, which is shown."),
     ),
     "max-age": (
         gettext_lazy("Maximum age"),

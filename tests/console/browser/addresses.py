@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TABS = {
-    "warehouse/{warehouse}": ("", "storage/", "rules/", "access/", "tasks/"),
+    "warehouse/{warehouse}": ("", "storage/", "rules/", "access/", "tasks/", "statistics/"),
     "warehouse/{warehouse}/namespace/{sales}": ("", "deleted/", "properties/", "access/", "activity/"),
     "warehouse/{warehouse}/table/{table}": (
-        "", "schema/", "snapshots/", "usage/", "health/", "access/", "properties/", "activity/", "metadata/",
+        "", "schema/", "snapshots/", "files/", "usage/", "health/", "preview/", "access/", "properties/", "activity/",
+        "metadata/",
     ),
     "warehouse/{warehouse}/table/{hostile table}": ("", "schema/"),
-    "warehouse/{warehouse}/view/{view}": ("", "schema/", "versions/", "properties/", "activity/", "metadata/"),
-    "warehouse/{warehouse}/generic-table/{generic table}": ("", "properties/", "activity/"),
+    "warehouse/{warehouse}/view/{view}": (
+        "", "schema/", "versions/", "access/", "properties/", "activity/", "metadata/",
+    ),
+    "warehouse/{warehouse}/generic-table/{generic table}": ("", "access/", "properties/", "activity/"),
 }  # fmt: skip
 OTHERS = (
     "",

@@ -84,7 +84,7 @@ def test_protect_several(admin: Visitor, lake: dict[str, ObjectRef], page_of: Ad
         assert f"2 objects {text}" in admin.get(page).plain
         assert {tabular(ref).protected for ref in refs} == {state}
         repeated = admin.get(address_of(page, do, *refs))
-        assert repeated.plain.count("It is so already") == 2
+        assert repeated.plain.count("Nothing to change: it already has this state") == 2
         assert confirm(admin, page, repeated, *refs).status == 400
     assert admin.get(address_of(page, "nonsense", *refs)).status == 400
 
