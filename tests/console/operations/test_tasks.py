@@ -132,7 +132,7 @@ def test_one_task_is_rescheduled_and_retried(tasks: Callable[..., Task], warehou
     address = f"/ui/warehouse/{warehouse.pk}/task/{task.pk}/"
     browser = open_as("lead")
     assert 'name="at"' in browser.get(address).text
-    for wrong in ("", "tomorrow", "9999-01-01T00:00"):
+    for wrong in ("", "tomorrow", "9999-01-01T00:00", "0001-01-01T00:00+14:00"):
         refused = browser.post(address, {"action": "run-at", "at": wrong})
         assert (refused.status, 'id="at-error"' in refused.text) == (400, True), wrong
     at = (now() + timedelta(days=3)).replace(second=0, microsecond=0)
