@@ -128,7 +128,7 @@ class ManifestCounter:
             for number, value in enumerate(values)
             if number >= len(fields) or fields[number].transform != "void"
         ]
-        return "/".join(parts)[:MAX_NAME_LENGTH]
+        return _storable("/".join(parts)[:MAX_NAME_LENGTH])
 
 
 def write_value(value: Any, transform: str) -> str:
@@ -158,7 +158,7 @@ def _write_number(value: int, transform: str) -> str:
 
 
 def _content_file(file: Mapping[str, Any]) -> ContentFile:
-    content, kind = _number(file.get("content") or 0), str(file.get("file_format", "")).lower()[:20]
+    content, kind = _number(file.get("content") or 0), _storable(str(file.get("file_format", "")).lower()[:20])
     size = _number(file.get("file_size_in_bytes"))
     if content == _DATA:
         deletes = None
@@ -171,6 +171,11 @@ def _content_file(file: Mapping[str, Any]) -> ContentFile:
     else:
         raise ManifestUnreadable(f"a file has the unknown content {content}")
     return ContentFile(deletes, kind, size, _number(file.get("record_count")))
+
+
+def _storable(text: str) -> str:
+    """Return the text without U+0000, which PostgreSQL refuses."""
+    return text.replace("\0", "\ufffd")
 
 
 def _number(value: Any) -> int:

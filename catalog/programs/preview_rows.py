@@ -34,6 +34,8 @@ _ENVIRONMENT: Final = {
     "HOME": "/nonexistent",
     "PYICEBERG_HOME": "/nonexistent",
 }
+_MISREAD: Final = re.compile(r"[\x00-\x1f\x7f?#\\]")
+"""Characters that change the path: `urlparse` in PyIceberg drops them or ends the path there; `\\` may separate."""
 _SECRET: Final = re.compile(r"secret|token|key|sas", re.IGNORECASE)
 
 
@@ -115,11 +117,14 @@ class TableLocations:
         """Raises `PermissionError` for any other location."""
         path = _without_scheme(location)
         is_inside = (
-            _scheme(location) in self._schemes
+            _MISREAD.search(location) is None
+            and _scheme(location) in self._schemes
             and any(path.startswith(each) for each in self._folders)
             and not {"", ".", ".."} & set(path.lstrip("/").split("/"))
         )
         if is_inside and self._root is not None:
+            if "%" in path:
+                raise PermissionError(f"{location[:200]} is refused: local locations with % have two meanings")
             real = str(Path(path).resolve())
             is_inside = real.startswith(f"{self._root}/") and any(real.startswith(each) for each in self._folders)
         if not is_inside:

@@ -37,7 +37,10 @@ from tenancy.authz.actions import Can
 MAX_TEXT: Final = 200
 MAX_OUTPUT: Final = 32 << 20
 PACKAGES: Final = ("pyiceberg", "pyarrow")
-_PYICEBERG: Final = "PyIceberg/0.12.0"
+_VERSION: Final = "0.12.0"
+"""The one version of PyIceberg with the private functions that the program calls."""
+INSTALL: Final = f'pip install "pyiceberg[pyarrow]=={_VERSION}"'
+_PYICEBERG: Final = f"PyIceberg/{_VERSION}"
 """The client for which the properties of the FileIO are built."""
 _TIMEOUTS: Final = {"s3.connect-timeout": "5", "s3.request-timeout": "10"}
 _FILE_IO: Final = {"s3": "s3.", "stackit": "s3.", "adls": "adls.", "onelake": "adls.", "gcs": "gcs."}
@@ -94,7 +97,7 @@ def preview_rows(
     if find_snapshot(dict(metadata), snapshot_id) is None or found.id != loaded.id:
         raise NotFound(f"Snapshot {snapshot_id} does not exist")
     if missing := missing_packages():
-        raise PreviewFailed(f"Packages are not installed on the server: pip install {' '.join(missing)}")
+        raise PreviewFailed(f"Not installed on the server: {', '.join(missing)}. Install: {INSTALL}")
     slots = _slots(conf.processes)
     if not slots.acquire(blocking=False):
         raise Busy("Too many previews run on this server: try again in a few seconds")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
@@ -103,7 +102,7 @@ def reading_state(metadata: TableMetadata, tabular: Tabular, query: QueryDict) -
     if snapshot_id is None:
         raise NotFound("No such snapshot")
     reading = _find_reading(tabular, snapshot_id)
-    return {"reading": reading, "is_done": reading is None or reading["has_failed"]}
+    return {"snapshot_id": snapshot_id, "reading": reading, "is_done": reading is None or reading["has_failed"]}
 
 
 def _find_reading(tabular: Tabular, snapshot_id: int) -> dict[str, Any] | None:
@@ -212,13 +211,16 @@ def list_choices(metadata: TableMetadata, chosen: int) -> list[SnapshotChoice]:
     return choices
 
 
-def request_files(
-    request: HttpRequest, *, actor: Any, tabular: Tabular, metadata: TableMetadata, warehouse_id: UUID
-) -> HttpResponse:
+def request_files(request: HttpRequest, *, actor: Any, tabular: Tabular, metadata: TableMetadata) -> HttpResponse:
     """Queue the task that reads the files of the snapshot in the form, and lead back to the tab."""
     text = request.POST.get("snapshot", "")
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS):
         raise BadRequest("snapshot: must be the id of a snapshot")
     request_file_statistics(actor=actor, tabular=tabular, metadata=metadata, snapshot_id=int(text))
-    query = urlencode({"snapshot": text})
-    return HttpResponseRedirect(f"{reverse('admin:table-tab', args=[warehouse_id, tabular.uuid, 'files'])}?{query}")
+    return redirect_to_files(tabular, int(text))
+
+
+def redirect_to_files(tabular: Tabular, snapshot_id: int) -> HttpResponse:
+    """Lead to the tab with the files of a snapshot."""
+    tab = reverse("admin:table-tab", args=[tabular.warehouse_id, tabular.uuid, "files"])
+    return HttpResponseRedirect(f"{tab}?{urlencode({'snapshot': snapshot_id})}")

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from catalog.iceberg.types import TableMetadata
-from catalog.services.preview import Preview, missing_packages
+from catalog.services.preview import INSTALL, Preview, missing_packages
 from management.admin.catalog.files_tab import list_choices, read_snapshot_id
 
 
@@ -21,6 +21,7 @@ def preview_context(
         "choices": [] if snapshot_id is None else list_choices(metadata, snapshot_id),
         "limit": settings.ICEKEEPER.console.preview.rows,
         "missing": missing_packages(),
+        "install": INSTALL,
         "result": result,
         "error": error,
     }

@@ -31,7 +31,13 @@ from management.admin.access.tab import access_context
 from management.admin.catalog.activity_tab import activity_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.controls import tabular_controls
-from management.admin.catalog.files_tab import files_context, read_snapshot_id, reading_state, request_files
+from management.admin.catalog.files_tab import (
+    files_context,
+    read_snapshot_id,
+    reading_state,
+    redirect_to_files,
+    request_files,
+)
 from management.admin.catalog.health_tab import health_context
 from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
 from management.admin.catalog.object_tags import tags_context
@@ -311,7 +317,10 @@ class TablePage(MetadataPage):
 
 
 class FilesReadingPage(TablePage):
-    """Queues the task that reads the files of a snapshot (POST), and shows the state of that task (GET, a fragment)."""
+    """Queues the task that reads the files of a snapshot (POST), and shows the state of that task (GET, a fragment).
+
+    Once there is nothing to wait for, the fragment is a redirection to the tab.
+    """
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return request_files(
@@ -319,12 +328,13 @@ class FilesReadingPage(TablePage):
             actor=self.actor,
             tabular=self.located.tabular,
             metadata=self.metadata,
-            warehouse_id=self.warehouse_id,
         )
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         self.require_to_read_data()
         shown = reading_state(self.metadata, self.located.tabular, request.GET)
+        if shown["is_done"]:  # the script of the tab loads the tab again at a redirection
+            return redirect_to_files(self.located.tabular, shown["snapshot_id"])
         return HttpResponse(render_to_string("console/parts/files_reading.html", shown, request))
 
 

@@ -81,13 +81,23 @@ def test_files_are_read_by_a_worker(table: FilledTable, visit: Visit, do_tasks: 
     assert (asked.status, asked.location) == (302, f"{table.page}files/?snapshot={first}")
     (task,) = Task.objects.filter(queue="file_statistics")
     assert (task.created_by, task.payload) == ("local~anna", {"snapshot-id": first})
-    assert "Waiting for a worker" in admin.get(asked.location).plain
-    assert "data-poll-done" not in admin.get(f"{table.page}files/reading/?snapshot={first}").text
+    waiting = admin.get(asked.location)
+    assert "Waiting for a worker" in waiting.plain
+    state = f"{table.page}files/reading/?snapshot={first}"
+    assert (f'data-live-src="{state}"' in waiting.text, "operations.js" in waiting.text) == (True, True)
+    assert admin.get(state).status == 200
     assert do_tasks() == 1
-    assert "data-poll-done" in admin.get(f"{table.page}files/reading/?snapshot={first}").text
+    done = admin.get(state)
+    assert (done.status, done.location) == (302, asked.location), "at which operations.js loads the tab again"
     page = admin.get(f"{table.page}files/")
     shown = page.plain.replace("\u202f", " ")
-    for text in ("Read from 1 manifests", "31 files, median 1 MiB", "target 512 MiB", f"city={HOSTILE}", "city=null"):
+    for text in (
+        "Read from 1 manifest of snapshot",
+        "31 files, median 1 MiB",
+        "target 512 MiB",
+        f"city={HOSTILE}",
+        "city=null",
+    ):
         assert text in shown, text
     assert HOSTILE not in page.text
     assert admin.get(f"{table.page}files/?order=nonsense").status == 404
@@ -98,7 +108,7 @@ def test_files_are_read_by_a_worker(table: FilledTable, visit: Visit, do_tasks: 
     newer = table.add_files(data_file(5))
     assert "This snapshot is newer than the files below" in admin.get(f"{table.page}files/").plain
     assert "The table has a newer snapshot" in admin.get(f"{table.page}health/").plain
-    assert admin.get(f"{table.page}files/?snapshot={first}").plain.count("Read from 1 manifests") == 1
+    assert admin.get(f"{table.page}files/?snapshot={first}").plain.count("Read from 1 manifest of snapshot") == 1
     for snapshot_id in (newer, *(table.add_files(data_file(5)) for _ in range(2))):
         admin.post(f"{table.page}files/reading/", {"snapshot": str(snapshot_id)})
         assert do_tasks() == 1
@@ -139,3 +149,21 @@ def test_unreadable_files_are_an_error_on_the_tab(
     assert "cannot be read. The manifest list could not be read: it is no Avro file that can be read" in page.plain
     assert "Read them again" in page.plain
     assert admin.get(f"{table.page}health/").status == 200
+
+
+def test_texts_that_postgresql_refuses_are_kept(table: FilledTable, visit: Visit, do_tasks: Callable[[], int]) -> None:
+    """U+0000 in a partition value, a file format and the error is replaced; else the task would never end."""
+    snapshots = [table.add_files(data_file(5, city="Ro\0me", file_format="PAR\0QUET"))]
+    outside = write_manifest_list([("file:///out\0side.avro", 5)])
+    snapshots.append(table.commit(table.write("outside.avro", outside)))
+    admin = visit("anna", "project_admin")
+    for snapshot_id in snapshots:
+        admin.post(f"{table.page}files/reading/", {"snapshot": str(snapshot_id)})
+        assert do_tasks() == 1
+    kept, failed = FileStatistics.objects.order_by("snapshot_id")
+    assert kept.document is not None
+    assert (kept.document["formats"], kept.document["partitions"][0]["name"]) == (
+        {"par\ufffdquet": 1},
+        "city=Ro\ufffdme",
+    )
+    assert failed.error.endswith("is outside of the location of the table: file:///out\ufffdside.avro")

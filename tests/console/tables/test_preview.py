@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -82,7 +83,14 @@ def test_rows_of_local_files(
     collector.clear()
     shown = reader.post(page, {"snapshot": "1"})
     assert shown.status == 200
-    for text in (MARKUP, "Rows 100", "of the 100 rows above", "name string 1 2", "id long 0 100 0 99"):
+    for text in (
+        MARKUP,
+        "Rows 100",
+        "of the 100 rows above",
+        "Minimum Maximum",
+        "name string 1 2",
+        "id long 0 100 0 99",
+    ):
         assert text in shown.plain, text
     assert MARKUP not in shown.text
     assert "x" * 201 not in shown.text
@@ -106,7 +114,10 @@ def test_rows_of_local_files(
     with pytest.raises(PreviewFailed, match="The rows could not be read"):
         read(warehouse.pk)
     monkeypatch.setattr(preview, "PACKAGES", ("no_such_package",))
-    assert "pip install no_such_package" in reader.post(page, {"snapshot": "1"}).plain
+    shown = reader.post(page, {"snapshot": "1"})
+    assert shown.plain.count(preview.INSTALL) == 2, "the note and the error"
+    assert f"`{preview.INSTALL}`" in (settings.BASE_DIR / "docs" / "console.md").read_text()
+    assert f"pyiceberg=={version('pyiceberg')}" in preview.INSTALL.replace("[pyarrow]", "")
     limit(monkeypatch, enabled=False)
     assert reader.get(page).status == 404
 

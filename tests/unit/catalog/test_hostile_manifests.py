@@ -16,6 +16,7 @@ from storage.io.local import LocalStore
 from tests.harness.manifests import data_file, write_avro, write_manifest, write_manifest_list
 
 MIB = 1 << 20
+LIMITS = file_statistics.LIMITS
 NULLS = {"type": "array", "items": "null"}
 
 
@@ -125,6 +126,21 @@ def test_files_outside_of_the_table_are_not_read(table: Table, tmp_path: Path) -
         table.read(**{"manifest-list": f"{inside}/missing.avro"})
     with pytest.raises(Exception, match="link"):
         table.read(**{"manifest-list": f"{inside}/link.avro"})
+
+
+def test_a_slow_store_is_named_as_the_reason(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LIMITS.seconds > file_statistics.MAX_SECONDS, "the child ends later than the server, which says why"
+    paths = [table.write(f"{number}.avro", write_manifest([data_file(3)], version=1)) for number in range(3)]
+    clock, read = [0.0], table.store.get
+
+    def read_slowly(*given: Any, **more: Any) -> bytes:
+        clock[0] += file_statistics.MAX_SECONDS * 0.6
+        return read(*given, **more)
+
+    monkeypatch.setattr(table.store, "get", read_slowly)
+    monkeypatch.setattr(file_statistics, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with pytest.raises(FilesUnreadable, match="Only 1 of 3 manifests were read in 900 s"):
+        table.read(manifests=paths)
 
 
 def test_limits_of_bytes_and_manifests(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from catalog.programs.preview_rows import TableLocations, _without_secrets, describe_values, write_value
 
+MISREAD = ("\n", "\r", "\t", "\0", "\x7f", "?", "#", "\\")
+
 
 @pytest.mark.parametrize(
     ("value", "text"),
@@ -46,6 +48,7 @@ def test_locations(tmp_path: Path) -> None:
         "http://b/wh/t/a",
         "/etc/passwd",
         "s3://b/wh/t",
+        *(f"s3://b/wh/t/.{each}./other/x.parquet" for each in MISREAD),
     ):
         with pytest.raises(PermissionError):
             remote.require_inside(outside)
@@ -54,8 +57,10 @@ def test_locations(tmp_path: Path) -> None:
     (folder / "link").symlink_to("/etc")
     local = TableLocations([f"file://{folder}"], str(tmp_path.resolve()))
     local.require_inside(f"file://{folder}/a.parquet")
-    with pytest.raises(PermissionError):
-        local.require_inside(f"file://{folder}/link/passwd")
+    names = ("link/passwd", "%2e%2e/other/x.parquet", *(f".{each}./other/x.parquet" for each in MISREAD))
+    for outside in (*names, "a\n.parquet"):
+        with pytest.raises(PermissionError):
+            local.require_inside(f"file://{folder}/{outside}")
 
 
 def test_secrets_in_errors() -> None:
