@@ -97,8 +97,8 @@ class QueueDefinition:
     the actor and the rows.
     `scope` is what a configuration and a task belong to. With `keeps_failed` failed tasks remain until an operator
     retries or cancels them, as they still reserve something. Successful tasks are deleted after `success_retention` if
-    it is shorter than the `retention-period` of the project. With `is_internal` its configuration is not in the OpenAPI
-    document.
+    it is shorter than the `retention-period` of the project. Without `is_documented` its configuration is not in
+    the OpenAPI document.
     """
 
     name: str
@@ -107,7 +107,7 @@ class QueueDefinition:
     on_cancel: str | None = None
     keeps_failed: bool = False
     success_retention: timedelta | None = None
-    is_internal: bool = False
+    is_documented: bool = True
     members: Mapping[str, Member] = field(default_factory=dict)
 
     @property
@@ -134,7 +134,7 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
             members={"cleanup-period": _duration("P1D", "PT1S"), "retention-period": _duration("P90D", "P1D")},
         ),
         QueueDefinition(Task.Queue.STATISTICS.value, scope="project", success_retention=timedelta(days=7)),
-        QueueDefinition(Task.Queue.FILE_STATISTICS.value, success_retention=timedelta(days=1), is_internal=True),
+        QueueDefinition(Task.Queue.FILE_STATISTICS.value, success_retention=timedelta(days=1), is_documented=False),
         QueueDefinition(
             Task.Queue.EXPIRE_SNAPSHOTS.value,
             members={

@@ -28,7 +28,7 @@ def play(story: Story, warehouse_id: str, table_id: str) -> None:
 
 
 def configurations(story: Story, this: dict[str, str]) -> None:
-    for queue in (each for each in QUEUES.values() if not each.is_internal):
+    for queue in (each for each in QUEUES.values() if each.is_documented):
         name, where = (f"task_queue_config_{queue.name}", this)
         if queue.scope == "project":
             name, where = f"project_{name}", {}

@@ -25,7 +25,7 @@ def _task_routes(
 ) -> list[URLPattern]:
     """Return the routes of a scope. Each queue has a route, which the OpenAPI document describes; another one takes
     former and unknown names."""
-    queues = [queue.name for queue in QUEUES.values() if queue.scope == scope and not queue.is_internal]
+    queues = [queue.name for queue in QUEUES.values() if queue.scope == scope and queue.is_documented]
     return [
         path(f"{start}/task/list", tasks.as_view({"post": "list"}), name=f"{scope}-tasks"),
         path(f"{start}/task/by-id/<str:task_id>", tasks.as_view({"get": "retrieve"}), name=f"{scope}-task"),
