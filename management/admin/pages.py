@@ -20,7 +20,7 @@ from icekeeper.kernel.http.base_url import base_path
 from management.admin.navigation import Crumb, Text, shell_context
 from management.sign_in.paths import CONSOLE_PATH
 from tenancy.actor import Actor
-from tenancy.authz.shared_reads import share_reads
+from tenancy.authz.permission_epoch import share_reads
 
 _READING: Final = frozenset({"GET", "HEAD"})
 

@@ -4,6 +4,8 @@ A cached decision is stored together with the epoch that was current before the 
 while the epoch is the same. A change bumps the epoch for all processes of this server at once and increments
 `RightsVersion` in its own transaction; the processes of other servers poll that row each second (`PERIODIC_JOBS`). A
 process that has not polled for `MAX_AGE_SECONDS` uses no cached decision.
+
+Inside `share_reads` each object is read once, and again after a change of the epoch: rechecks before a write see it.
 """
 
 from __future__ import annotations
@@ -11,14 +13,21 @@ from __future__ import annotations
 import mmap
 import secrets
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 from django.db import transaction
 
 from icekeeper.kernel.db.sql import execute, fetch_one
+
+if TYPE_CHECKING:
+    from tenancy.authz.builtin.evaluation import Evaluation
+    from tenancy.authz.builtin.queries import Roles
+    from tenancy.authz.port import Subject
 
 _BITS = 64
 
@@ -139,3 +148,39 @@ class DecisionCache(Generic[T]):
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
+
+
+class SharedReads:
+    """What the selectors of one page have read since the block began, by subject and securable id.
+
+    They ask about the same object, its parents and the same users. `shows_below` has whether an object below is visible
+    to the subject.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = permission_epoch.current()
+        self.roles: dict[Subject, Roles] = {}
+        self.objects: dict[tuple[Subject, str], Evaluation] = {}
+        self.shows_below: dict[tuple[Subject, str], bool] = {}
+
+
+_shared: ContextVar[SharedReads | None] = ContextVar("shared_reads", default=None)
+
+
+@contextmanager
+def share_reads() -> Iterator[None]:
+    """Share reads of grants in the block: for requests that read only, within milliseconds."""
+    token = _shared.set(SharedReads())
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def shared_reads() -> SharedReads | None:
+    """Return what the current block has read, empty after permissions have changed; None outside blocks."""
+    found = _shared.get()
+    if found is not None and found.epoch != permission_epoch.current():
+        found = SharedReads()
+        _shared.set(found)
+    return found

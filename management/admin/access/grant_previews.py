@@ -22,7 +22,7 @@ from management.admin.access.principals import ICONS, principal_value, read_prin
 from management.admin.access.tab import described
 from management.admin.navigation import Crumb
 from tenancy.actor import Grantee
-from tenancy.authz.shared_reads import share_reads
+from tenancy.authz.permission_epoch import share_reads
 from tenancy.models import Securable
 from tenancy.selectors.access_reviews import grantee_of
 from tenancy.selectors.grant_previews import Effect, GrantPreview, Pair, preview_grants_for

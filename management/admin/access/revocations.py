@@ -21,7 +21,7 @@ from management.admin.access.principal_grants import ObjectCell, object_cell, sh
 from management.admin.access.principals import grants_url, principal_value, read_principal
 from management.admin.navigation import Crumb
 from management.admin.pages import Page
-from tenancy.authz.shared_reads import share_reads
+from tenancy.authz.permission_epoch import share_reads
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.access_reviews import visible_ids_of

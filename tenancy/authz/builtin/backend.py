@@ -29,9 +29,8 @@ from tenancy.authz.builtin.queries import (
     visible_securables,
 )
 from tenancy.authz.model import MANAGED_ACCESS
-from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
+from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, SharedReads, permission_epoch, shared_reads
 from tenancy.authz.port import Authorizer, PermissionCheck, Subject
-from tenancy.authz.shared_reads import SharedReads, shared_reads
 from tenancy.models import Securable
 from tenancy.models.securable import AsUuid, ObjectRef, securable_id
 
