@@ -30,6 +30,9 @@ NAMES: Final = [SPECIFICATION, *OWN_NAMES]
 def load(name: str) -> BaseSchema:
     if name == SPECIFICATION:
         document, base = yaml.safe_load((HERE / "iceberg-rest-catalog.yaml").read_text()), "/catalog"
+        # Tables of version 3 without a snapshot have null there in Iceberg's Java, which the specification lacks.
+        metadata = document["components"]["schemas"]["TableMetadata"]["properties"]
+        metadata["current-snapshot-id"]["type"] = ["integer", "null"]
     else:
         document, base = json.loads((OWN / f"{name}.json").read_text()), ""
     return schemathesis.openapi.from_dict(document | {"servers": [{"url": f"http://testserver{base}"}]})
