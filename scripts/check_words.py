@@ -66,11 +66,14 @@ def list_files(paths: list[str]) -> list[str]:
 
 def find(words: list[Word], name: str) -> Iterator[tuple[int, str, str]]:
     """Line number, matched word and the term to use, for each match in the file `name`."""
-    for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
-        text = _CAMEL_CASE.sub(" ", line).replace("_", " ").replace("-", " ")
-        for word in words:
-            if any(fnmatch(name, pattern) for pattern in word.files):
-                continue
+    whole = _CAMEL_CASE.sub(" ", (ROOT / name).read_text()).replace("_", " ").replace("-", " ")
+    present = [
+        word for word in words if word.never.search(whole) and not any(fnmatch(name, pattern) for pattern in word.files)
+    ]
+    if not present:
+        return
+    for number, text in enumerate(whole.splitlines(), 1):
+        for word in present:
             rest = word.allow.sub(" ", text) if word.allow else text
             for match in word.never.finditer(rest):
                 yield number, match[0], word.say
