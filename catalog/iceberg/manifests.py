@@ -152,7 +152,7 @@ def _write_number(value: int, transform: str) -> str:
             return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
         if transform == "hour":
             return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%d-%H")
-    except OverflowError:
+    except OverflowError:  # hostile manifests have days that no calendar has: the number is shown
         pass
     return str(value)
 

@@ -90,7 +90,9 @@ class PreviewSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(default=True, description="Show rows of tables in the console to users who may read the data")
+    enabled: bool = Field(
+        default=True, description="Show rows of tables in the console to users with the permission to read data"
+    )
     rows: Annotated[int, Field(ge=1, le=1000)] = Field(100, description="Maximum number of rows of a preview")
     timeout: Annotated[BoundedDuration, Field(ge=1, le=300)] = Field(
         20.0, description="Time after which the process of a preview is killed"

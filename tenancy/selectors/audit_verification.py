@@ -1,4 +1,4 @@
-"""Verification of the audit trail in parts, for those who may read all of it."""
+"""Verification of the audit trail in parts, for users with the permission to read all of it."""
 
 from __future__ import annotations
 

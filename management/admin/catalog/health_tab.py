@@ -165,7 +165,7 @@ class FindingCard:
 def health_context(
     metadata: TableMetadata, tabular: Tabular, identifier: Identifier, *, document_size: int, reads_data: bool
 ) -> dict[str, Any]:
-    """Return the findings on a table. Files count only for users who may read the data. Two statements at most."""
+    """Return the findings on a table. Files count only with the permission to read data. Two statements at most."""
     rows = list_file_statistics(tabular_id=tabular.pk) if reads_data else []
     read = _latest(rows, metadata.get("current-snapshot-id"))
     files = None if read is None else FileSummary.of(read.document or {})

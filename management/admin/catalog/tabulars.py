@@ -256,7 +256,7 @@ class TablePage(MetadataPage):
         return self.loaded.rights is not None
 
     def visible_tabs(self) -> Sequence[Tab]:
-        """Rows, and values of partitions in manifests, are for users who may read the data."""
+        """Rows, and values of partitions in manifests, need the permission to read data."""
         hidden = set() if self.reads_data else {"files", "preview"}
         if not settings.ICEKEEPER.console.preview.enabled:
             hidden.add("preview")

@@ -49,7 +49,7 @@ class AuditTrail(Page):
     def read_filters(self) -> tuple[dict[str, str], AuditFilters, Sequence[Project]]:
         """Return the filters as given, and as the selectors take them, and the visible projects.
 
-        Users who may not read all records get those of the first project whose records they may read. Raises
+        Without the permission to read all records, those of the first project with the permission are read. Raises
         `BadRequest`, and `ProjectNotFound` for a hidden project.
         """
         given = {

@@ -124,7 +124,7 @@ class WarehousePage(Page):
         return HttpResponseRedirect(request.path)
 
     def _first_table(self, warehouse: Warehouse) -> tuple[Snippet, ...]:
-        """Return the code that creates the first table of an empty warehouse, for users who may create namespaces."""
+        """Return the code that creates the first table of an empty warehouse; none without the permission for it."""
         (can_create,) = require_on_warehouse(self.actor, warehouse.pk, Can.GET_METADATA, [Can.CREATE_NAMESPACE])
         if not can_create:
             return ()

@@ -72,6 +72,7 @@ def test_views(metadata: dict[str, Any]) -> None:
 
 @given(st.data())
 def test_tables_with_missing_members(data: st.DataObject) -> None:
+    """Any error of a function that displays metadata fails the test."""
     metadata = copy.deepcopy(data.draw(table_metadata()))
     for _ in range(data.draw(st.integers(1, 5))):
         path = data.draw(st.sampled_from([path for path in locations(metadata) if path]))
@@ -84,6 +85,7 @@ def test_tables_with_missing_members(data: st.DataObject) -> None:
 
 @given(damaged(table_metadata()))
 def test_every_document_that_validation_accepts(document: tuple[str, Any]) -> None:
+    """Any error of a function that displays metadata fails the test."""
     try:
         metadata = read_table_metadata(document[1])
     except BadRequest:
