@@ -13,7 +13,7 @@ import pytest
 
 from tests.documentation.command_block_fixtures import PageShell, blocks_below, page_shell
 
-pytestmark = pytest.mark.part("shell")
+pytestmark = [pytest.mark.part("shell"), pytest.mark.timeout(400)]  # all commands of several pages
 
 ALONE: Final = [
     ("getting-started.md", "Keep a catalog running"),
@@ -106,7 +106,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("checkout")
 
 
-@pytest.mark.timeout(400)  # all commands of several pages
 def test_the_pages_for_a_server_without_authentication(checkout: Path) -> None:
     with page_shell(checkout, instead={"/srv/warehouses": f"{checkout}/.icekeeper/storage"}) as shell:
         _run(shell, ALONE)
