@@ -8,9 +8,16 @@ from uuid import UUID
 
 from django.db import models
 
+from catalog.hourly_models import LargeTable, SlowTable, WarehouseSize, WarehouseStatistic
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from tenancy.models.querysets import VisibleQuerySet
+
+__all__ = [
+    "FileStatistics", "GenericTable", "IdempotencyRecord", "LargeTable", "LocationClaim", "MetricsDay", "MetricsReport",
+    "Namespace", "SlowTable", "Snapshot", "TableTotals", "Tabular", "TabularMetadata", "WarehouseSize",
+    "WarehouseStatistic",
+]  # fmt: skip
 
 
 class NamespaceQuerySet(VisibleQuerySet["Namespace"]):
@@ -429,63 +436,3 @@ class MetricsDay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tabular_id} on {self.day}"
-
-
-class WarehouseStatistic(models.Model):
-    """Number of tables and views of a warehouse at the end of an hour in which it changed, or now in the current hour.
-
-    Dropped objects that can be restored are not counted.
-    """
-
-    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
-    hour = models.DateTimeField(help_text="Begin of the hour.")
-    tables = models.IntegerField()
-    views = models.IntegerField()
-    generic_tables = models.IntegerField()
-    updated_at = models.DateTimeField()
-
-    class Meta:
-        verbose_name = "warehouse statistic"
-        constraints = [models.UniqueConstraint(fields=["warehouse", "hour"], name="warehouse_statistic_once_an_hour")]
-
-    def __str__(self) -> str:
-        return f"{self.warehouse_id} at {self.hour}"
-
-
-class WarehouseSize(models.Model):
-    """The data in the live tables of a warehouse at the end of an hour in which it changed, as writers counted it.
-
-    Tables whose writer did not count are left out. Not part of `WarehouseStatistic`, whose hours the API lists.
-    """
-
-    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
-    hour = models.DateTimeField(help_text="Begin of the hour.")
-    records = models.BigIntegerField()
-    files_size = models.BigIntegerField(help_text="Bytes of data and delete files.")
-    data_files = models.BigIntegerField()
-
-    class Meta:
-        verbose_name = "warehouse size"
-        constraints = [models.UniqueConstraint(fields=["warehouse", "hour"], name="warehouse_size_once_an_hour")]
-
-    def __str__(self) -> str:
-        return f"{self.warehouse_id} at {self.hour}"
-
-
-class LargeTable(models.Model):
-    """One of the largest tables of a warehouse when its sizes were last recorded, with its totals at that time."""
-
-    warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.CASCADE, db_index=False, related_name="+")
-    rank = models.SmallIntegerField(help_text="1 is the largest.")
-    # No constraint, which would be checked at the commit: tables are deleted at any time, and these rows an hour later.
-    tabular = models.ForeignKey("catalog.Tabular", on_delete=models.CASCADE, db_constraint=False, related_name="+")
-    records = models.BigIntegerField(null=True)
-    files_size = models.BigIntegerField(help_text="Bytes of data and delete files.")
-    data_files = models.BigIntegerField(null=True)
-
-    class Meta:
-        verbose_name = "large table"
-        constraints = [models.UniqueConstraint(fields=["warehouse", "rank"], name="large_table_by_rank")]
-
-    def __str__(self) -> str:
-        return f"{self.rank} in {self.warehouse_id}"

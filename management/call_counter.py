@@ -5,7 +5,8 @@ A call costs a look-up in a dictionary under a lock: no statement, no copy of th
 
 from __future__ import annotations
 
-from time import time
+from http import HTTPStatus
+from time import monotonic, time
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -13,6 +14,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from management.endpoint_statistics import SECONDS_AN_HOUR, CallCount, CallKey, record_calls
+from management.load_durations import LOAD_ROUTE, limit_of
 from tasks.runtime.write_behind import WriteBehind
 from tenancy.selectors.projects import named_project_id
 
@@ -30,9 +32,19 @@ class CallCounter(WriteBehind[CallKey, CallCount]):
     def __init__(self, *, max_keys: int = MAX_KEYS) -> None:
         super().__init__(CallCount.merge, max_keys=max_keys, generalize=_without_names)
 
-    def count(self, method: str, route: str, status: int, *, warehouse: str | None, project: str | None) -> None:
+    def count(
+        self,
+        method: str,
+        route: str,
+        status: int,
+        *,
+        warehouse: str | None,
+        project: str | None,
+        limit_ms: int | None = None,
+    ) -> None:
         at = time()
-        self.add(CallKey(int(at) // SECONDS_AN_HOUR, method, route, status, warehouse, project), CallCount(at))
+        key = CallKey(int(at) // SECONDS_AN_HOUR, method, route, status, warehouse, project)
+        self.add(key, CallCount(at, limit_ms))
 
 
 def _without_names(call: CallKey) -> CallKey:
@@ -57,7 +69,12 @@ def count_request(request: HttpRequest, response: HttpResponseBase) -> None:
     project: str | None = named_project_id(meta)
     if project is not None:
         project = project[: MAX_PROJECT_LENGTH + 1]  # still too long to exist
-    call_counter.count(method, match.route, response.status_code, warehouse=warehouse, project=project)
+    limit_ms = None
+    if match.route == LOAD_ROUTE and method == "GET" and response.status_code == HTTPStatus.OK:
+        limit_ms = limit_of(monotonic() - meta["icekeeper.arrived"])
+    call_counter.count(
+        method, match.route, response.status_code, warehouse=warehouse, project=project, limit_ms=limit_ms
+    )
 
 
 def write_calls() -> None:

@@ -12,8 +12,9 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from icekeeper.kernel.errors.types import Forbidden
-from management.endpoint_statistics import CallsOfAnHour, Window, count_calls_of
-from management.models import NO_WAREHOUSE, EndpointStatistic
+from management.call_hours import CallsOfAnHour, list_hours, sum_by_hour
+from management.endpoint_statistics import CLIENT_ERRORS, COMMIT_ENDPOINTS, SERVER_ERRORS, Window
+from management.models import NO_WAREHOUSE, CallHour, EndpointStatistic
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for
 from tenancy.actor import Actor
@@ -56,7 +57,7 @@ def sum_calls_for(*, actor: Actor, projects: Sequence[Project], window: Window, 
     refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
     allowed = check_permissions(actor, [(Can.GET_ENDPOINT_STATISTICS, ref) for ref in refs])
     readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
-    return _sums(EndpointStatistic.objects.filter(project__in=readable), window, endpoint, is_readable=bool(readable))
+    return _sums(Q(project__in=readable), window, endpoint, is_readable=bool(readable))
 
 
 def sum_calls_of_warehouse_for(
@@ -66,24 +67,40 @@ def sum_calls_of_warehouse_for(
     warehouse = get_warehouse_for(actor=actor, action=Can.GET_METADATA, warehouse_id=warehouse_id)
     if not is_allowed(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id):
         raise Forbidden("You do not have the permission to read the statistics of this warehouse")
-    found = EndpointStatistic.objects.filter(project=warehouse.project_id, warehouse_id=warehouse_id)
-    return _sums(found, window, endpoint, is_readable=True)
+    return _sums(Q(project=warehouse.project_id, warehouse_id=warehouse_id), window, endpoint, is_readable=True)
 
 
-def _sums(found: QuerySet[EndpointStatistic], window: Window, endpoint: str, *, is_readable: bool) -> CallStatistics:
+def _sums(whose: Q, window: Window, endpoint: str, *, is_readable: bool) -> CallStatistics:
     if not is_readable:
         return CallStatistics(is_readable, [], [], [])
-    rows = found.using(settings.READ_DATABASE).filter(hour__gte=window.start, hour__lt=window.end)
+    within = Q(whose, hour__gte=window.start, hour__lt=window.end)
+    rows = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(within)
+    hours = CallHour.objects.using(settings.READ_DATABASE).filter(within)
     chosen = rows.filter(endpoint=endpoint) if endpoint else rows
     name = Warehouse.objects.filter(pk=OuterRef("warehouse_id")).values("name")[:1]
     by_endpoint = _grouped(rows.values("endpoint"))
     by_warehouse = _grouped(chosen.annotate(name=Subquery(name)).values("warehouse_id", "name"))
     return CallStatistics(
         is_readable,
-        count_calls_of(chosen, window),
+        _count_by_hour(chosen, window) if endpoint else sum_by_hour(hours, window),
         [CallSum(row["endpoint"], row["total"], row["client"], row["server"]) for row in by_endpoint],
         [_warehouse_sum(row) for row in by_warehouse],
     )
+
+
+def _count_by_hour(found: QuerySet[EndpointStatistic], window: Window) -> list[CallsOfAnHour]:
+    """Return the sums of rows of one endpoint, one entry for each hour of `window`. One statement."""
+    sums = found.values("hour").annotate(
+        succeeded=_sum_of(Q(status__lt=CLIENT_ERRORS)),
+        client_errors=_sum_of(Q(status__gte=CLIENT_ERRORS, status__lt=SERVER_ERRORS)),
+        server_errors=_sum_of(Q(status__gte=SERVER_ERRORS)),
+        commits=_sum_of(Q(endpoint__in=COMMIT_ENDPOINTS, status__lt=CLIENT_ERRORS)),
+    )
+    return list_hours({row["hour"]: CallsOfAnHour(**row) for row in sums}, window)
+
+
+def _sum_of(condition: Q) -> Coalesce:
+    return Coalesce(Sum("count", filter=condition), 0)
 
 
 def _warehouse_sum(row: dict[str, Any]) -> CallSum:
@@ -95,7 +112,7 @@ def _warehouse_sum(row: dict[str, Any]) -> CallSum:
 def _grouped(rows: QuerySet[EndpointStatistic, Any]) -> list[dict[str, Any]]:
     sums = rows.annotate(
         total=Sum("count"),
-        client=Coalesce(Sum("count", filter=Q(status__gte=400, status__lt=500)), 0),
-        server=Coalesce(Sum("count", filter=Q(status__gte=500)), 0),
+        client=_sum_of(Q(status__gte=CLIENT_ERRORS, status__lt=SERVER_ERRORS)),
+        server=_sum_of(Q(status__gte=SERVER_ERRORS)),
     )
     return list(sums.order_by("-total")[:MAX_GROUPS])

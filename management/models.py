@@ -44,6 +44,48 @@ class EndpointStatistic(models.Model):
         return f"{self.endpoint} {self.status}"
 
 
+class CallHour(models.Model):
+    """Sums of `EndpointStatistic` over endpoints and status codes: the calls of a warehouse in one hour, by result.
+
+    Written by the statement that writes those, so that a chart over many days reads one row an hour and warehouse.
+    """
+
+    project = models.ForeignKey("tenancy.Project", on_delete=models.CASCADE, related_name="+", db_index=False)
+    warehouse_id = models.UUIDField(default=NO_WAREHOUSE)
+    hour = models.DateTimeField()
+    succeeded = models.BigIntegerField()
+    client_errors = models.BigIntegerField()
+    server_errors = models.BigIntegerField()
+    commits = models.BigIntegerField(help_text="Successful commits of tables and views, part of `succeeded`.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "hour", "warehouse_id"], name="call_hour_once")]
+        indexes = [models.Index(fields=["hour"], name="call_hour_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.warehouse_id} at {self.hour}"
+
+
+class LoadDuration(models.Model):
+    """How many successful loads of tables of a warehouse took up to `limit_ms` in one hour, and longer than the limit
+    before it (`management.load_durations`)."""
+
+    project = models.ForeignKey("tenancy.Project", on_delete=models.CASCADE, related_name="+", db_index=False)
+    warehouse_id = models.UUIDField(default=NO_WAREHOUSE)
+    hour = models.DateTimeField()
+    limit_ms = models.IntegerField("limit", help_text="Milliseconds.")
+    count = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "hour", "warehouse_id", "limit_ms"], name="load_duration_once")
+        ]
+        indexes = [models.Index(fields=["hour"], name="load_duration_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.limit_ms} ms in {self.warehouse_id} at {self.hour}"
+
+
 class ConsoleSessionQuerySet(models.QuerySet["ConsoleSession"]):
     def live(self, at: datetime) -> Self:
         """Return the sessions that are still valid at a time, with user and access token in the same statement.

@@ -22,22 +22,23 @@ LARGEST: Final = 50
 class MeasuredSizes(NamedTuple):
     """What is to be recorded of a project: sizes of warehouses that changed, and their largest tables if those did."""
 
-    sizes: list[tuple[UUID, int, int, int]]
+    sizes: list[tuple[UUID, int, int, int, int]]
     largest: dict[UUID, list[tuple[UUID, int | None, int, int | None]]]
 
 
-def _sum(column: str) -> str:
+def sum_of(column: str) -> str:
     """Return the sum of a column as a bigint. Writers may claim any number: sums stop at 4 * 10^18."""
     total = f"coalesce(sum(CAST({column} AS double precision)), 0)"
     return f"CAST(CASE WHEN {total} < 4e18 THEN {total} ELSE 4e18 END AS bigint)"
 
 
 _CHANGED_SIZES: Final = f"""
-SELECT c.id, c.records, c.files_size, c.data_files
+SELECT c.id, c.records, c.files_size, c.data_files, c.snapshots
   FROM (SELECT w.id,
-               {_sum("m.records")} AS records,
-               {_sum("m.files_size")} AS files_size,
-               {_sum("m.data_files")} AS data_files
+               {sum_of("m.records")} AS records,
+               {sum_of("m.files_size")} AS files_size,
+               {sum_of("m.data_files")} AS data_files,
+               {sum_of("m.snapshot_count")} AS snapshots
           FROM storage_warehouse w
           LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.kind = 'table' AND t.deleted_at IS NULL
           LEFT JOIN catalog_tabletotals m ON m.tabular_id = t.id
@@ -47,6 +48,7 @@ SELECT c.id, c.records, c.files_size, c.data_files
     ON s.warehouse_id = c.id
    AND s.hour = (SELECT max(hour) FROM catalog_warehousesize WHERE warehouse_id = c.id)
  WHERE s.id IS NULL OR s.records <> c.records OR s.files_size <> c.files_size OR s.data_files <> c.data_files
+    OR coalesce(s.snapshots, -1) <> c.snapshots
  ORDER BY c.id
 """  # noqa: S608 - constants
 
@@ -91,11 +93,11 @@ def _by_warehouse(statement: str, params: list[object]) -> dict[UUID, list[tuple
 
 def record_sizes(measured: MeasuredSizes, hour: datetime) -> None:
     """Record the measured sizes for `hour`, and replace the largest tables; in the caller's transaction."""
-    columns = ["records", "files_size", "data_files"]
+    columns = ["records", "files_size", "data_files", "snapshots"]
     WarehouseSize.objects.bulk_create(
         [
-            WarehouseSize(warehouse_id=key, hour=hour, records=records, files_size=files_size, data_files=data_files)
-            for key, records, files_size, data_files in measured.sizes
+            WarehouseSize(warehouse_id=key, hour=hour, **dict(zip(columns, numbers, strict=True)))
+            for key, *numbers in measured.sizes
         ],
         update_conflicts=True,
         unique_fields=["warehouse", "hour"],

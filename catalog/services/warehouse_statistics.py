@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
 
-from catalog.models import Tabular, WarehouseStatistic
+from catalog.models import Tabular, WarehouseSize, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.missing_totals import fill_missing_totals
+from catalog.services.slow_tables import measure_slow_tables, record_slow_tables
 from catalog.services.warehouse_sizes import delete_old_hours, measure_sizes, record_sizes
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH
@@ -22,8 +24,11 @@ from icekeeper.kernel.db.sql import batches, database_time, execute, fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import Page, build_page
+from storage.models import Warehouse
+from tasks.models import Task
 from tasks.queue.enqueue import enqueue_for_projects
 from tasks.queue.leases import Lease
+from tasks.queue.wake import wake_workers
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import are_allowed
@@ -176,6 +181,9 @@ SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
 LEAD_TIME: Final = timedelta(seconds=30)
 """The time before the end of an hour at which its row is recorded: the row has the counts at that end."""
 
+SOON: Final = timedelta(minutes=1)
+"""The time from the first commits in a warehouse to the record of its size."""
+
 MAX_DELAY: Final = timedelta(minutes=15)
 """A task that runs later than this after the end of its hour records the current hour instead."""
 
@@ -187,7 +195,7 @@ def record_statistics(lease: Lease, checkpoint: Callable[[], object]) -> None:
     of long work. Raises `LeaseLost`, and records nothing, if another worker has taken over.
     """
     fill_missing_totals(lease.project_id, checkpoint)
-    measured = measure_sizes(lease.project_id)
+    measured, slowest = measure_sizes(lease.project_id), measure_slow_tables(lease.project_id)
     checkpoint()
     at = database_time()
     following = next_recording(at)
@@ -195,9 +203,23 @@ def record_statistics(lease: Lease, checkpoint: Callable[[], object]) -> None:
         hour = hour_to_record(lease.payload.get("hour"), at)
         lease.execution_details["recorded-warehouses"] = record_hour(lease.project_id, hour, at)
         record_sizes(measured, hour)
+        record_slow_tables(slowest)
         lease.finish()
         payload = {"hour": beginning_of_hour(following).isoformat()}
         enqueue_for_projects(lease.queue, [lease.project_id], scheduled_for=following, payload=payload)
+
+
+def record_soon(warehouse_ids: Collection[UUID]) -> None:
+    """Let the statistics of those of the warehouses that have no data recorded be recorded within a minute.
+
+    Else the console would show no data of a new warehouse until the end of the hour. Two statements.
+    """
+    with_data = WarehouseSize.objects.filter(warehouse=OuterRef("pk"), files_size__gt=0)
+    projects = Warehouse.objects.filter(~Exists(with_data), pk__in=warehouse_ids).values("project")
+    soon = Now() + SOON
+    scheduled = Task.objects.filter(queue=Task.Queue.STATISTICS, status=Task.Status.SCHEDULED, project_id__in=projects)
+    if scheduled.filter(scheduled_for__gt=soon).update(scheduled_for=soon):
+        wake_workers(Task.Queue.STATISTICS)
 
 
 def record_hour(project_id: str, hour: datetime, at: datetime) -> int:

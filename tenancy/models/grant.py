@@ -76,6 +76,7 @@ class Grant(models.Model):
             models.Index(fields=["owned_role"], condition=models.Q(owned_role__isnull=False), name="grant_of_roles"),
             models.Index(fields=["user"], condition=models.Q(owned_role__isnull=False), name="grant_of_roles_to_user"),
             models.Index(fields=["role"], condition=models.Q(owned_role__isnull=False), name="grant_of_roles_to_role"),
+            models.Index(fields=["expires_at"], condition=models.Q(expires_at__isnull=False), name="grant_by_end"),
         ]
 
     def __str__(self) -> str:

@@ -184,7 +184,8 @@ def test_sizes_are_recorded_where_they_changed(
     project = warehouse.project_id
     record(project, HOUR)
     record(project, HOUR + timedelta(hours=1))
-    assert list(WarehouseSize.objects.values_list("hour", "records", "files_size", "data_files")) == [(HOUR, 6, 600, 3)]
+    columns = ("hour", "records", "files_size", "data_files", "snapshots")
+    assert list(WarehouseSize.objects.values_list(*columns)) == [(HOUR, 6, 600, 3, 3)]
     largest = LargeTable.objects.order_by("rank").values_list("rank", "tabular__name", "files_size", "records")
     assert list(largest) == [(1, "c", 300, 3), (2, "b", 200, 2), (3, "a", 100, 1)]
     unchanged = measure_sizes(project)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, Literal, TypeVar
@@ -228,6 +228,8 @@ def _as_sqlite(connection: BaseDatabaseWrapper, value: Any) -> Any:
         return value.hex
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, list):
         return json.dumps([_as_sqlite(connection, each) for each in value])
     return value

@@ -28,7 +28,7 @@ from management.admin.operations.statistics import (
 )
 from management.admin.operations.task_texts import QUEUES
 from management.admin.pages import Page
-from management.endpoint_statistics import CallsOfAnHour, count_calls_for
+from management.call_hours import CallsOfAnHour, read_calls_for
 from management.templatetags.console import byte_size, short_count
 from tenancy.models import Project
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
@@ -96,7 +96,8 @@ class OverviewPage(Page):
         return read_period(self.request)
 
     def _calls(self, projects: Sequence[Project]) -> list[CallsOfAnHour]:
-        return count_calls_for(actor=self.actor, projects=projects, window=window_of(self._period))
+        found = read_calls_for(actor=self.actor, projects=projects, window=window_of(self._period))
+        return [] if found is None else list(found.hours)
 
 
 class ProjectPage(OverviewPage):

@@ -19,8 +19,9 @@ from management.access_review_csv import cell
 from management.admin.charts import Series, TrendChart, draw_trend
 from management.admin.navigation import object_url
 from management.admin.pages import Page
+from management.call_hours import CallsOfAnHour
 from management.call_statistics import CallStatistics, CallSum, sum_calls_for, sum_calls_of_warehouse_for
-from management.endpoint_statistics import CallsOfAnHour, Window
+from management.endpoint_statistics import Window
 from tenancy.actor import Actor
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
 

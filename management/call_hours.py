@@ -1,0 +1,98 @@
+"""Calls by hour and result, and durations of loads of tables, of projects or of a warehouse."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db.models import Q, QuerySet, Sum
+
+from management.endpoint_statistics import RESULTS, Window
+from management.load_durations import percentile
+from management.models import CallHour, LoadDuration
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
+
+HOUR: Final = timedelta(hours=1)
+P95: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class CallsOfAnHour:
+    """Numbers of calls by result. `commits` are successful commits of tables and views, part of `succeeded`."""
+
+    hour: datetime
+    succeeded: int = 0
+    client_errors: int = 0
+    server_errors: int = 0
+    commits: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.succeeded + self.client_errors + self.server_errors
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """The calls of each hour of a window, and the number of loads of tables by hour and limit of their duration."""
+
+    hours: Sequence[CallsOfAnHour]
+    loads: Mapping[datetime, Mapping[int, int]]
+
+    def load_p95(self, since: datetime, until: datetime | None = None) -> float | None:
+        """Return the 95th percentile of loads in hours of a period, in milliseconds; None without loads."""
+        by_limit: dict[int, int] = defaultdict(int)
+        for hour, counts in self.loads.items():
+            if since <= hour and (until is None or hour < until):
+                for limit_ms, count in counts.items():
+                    by_limit[limit_ms] += count
+        return percentile(by_limit, P95)
+
+
+def read_calls_for(*, actor: Actor, projects: Sequence[Project], window: Window) -> RecordedCalls | None:
+    """Return the calls of whole hours in `window` of those projects whose statistics `actor` may read.
+
+    Two statements, whose rows are sums. None if the actor may read none.
+    """
+    refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
+    allowed = check_permissions(actor, [(Can.GET_ENDPOINT_STATISTICS, ref) for ref in refs])
+    readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
+    return _read(Q(project__in=readable), window) if readable else None
+
+
+def read_calls_of_warehouse_for(*, actor: Actor, warehouse: Warehouse, window: Window) -> RecordedCalls | None:
+    """As `read_calls_for`, of one warehouse that the caller has read."""
+    if not is_allowed(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse.pk):
+        return None
+    return _read(Q(project=warehouse.project_id, warehouse_id=warehouse.pk), window)
+
+
+def _read(whose: Q, window: Window) -> RecordedCalls:
+    rows = CallHour.objects.using(settings.READ_DATABASE).filter(whose)
+    within = Q(hour__gte=window.start, hour__lt=window.end)
+    loads: dict[datetime, dict[int, int]] = defaultdict(dict)
+    durations = LoadDuration.objects.using(settings.READ_DATABASE).filter(whose, within)
+    for hour, limit_ms, count in durations.values_list("hour", "limit_ms").annotate(Sum("count")).order_by():
+        loads[hour][limit_ms] = count
+    return RecordedCalls(sum_by_hour(rows.filter(within), window), loads)
+
+
+def sum_by_hour(rows: QuerySet[CallHour], window: Window) -> list[CallsOfAnHour]:
+    """Return the sums of rows in `window`, one entry for each of its hours. One statement."""
+    sums = rows.order_by().values_list("hour").annotate(*(Sum(name) for name in RESULTS))
+    return list_hours({hour: CallsOfAnHour(hour, *counts) for hour, *counts in sums}, window)
+
+
+def list_hours(by_hour: Mapping[datetime, CallsOfAnHour], window: Window) -> list[CallsOfAnHour]:
+    """Return one entry for each hour of `window`, without calls where there is none."""
+    count = int((window.end - window.start) / HOUR)
+    hours = [window.start + number * HOUR for number in range(count)]
+    return [by_hour.get(hour, CallsOfAnHour(hour)) for hour in hours]
