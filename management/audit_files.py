@@ -11,7 +11,7 @@ from django.http import StreamingHttpResponse
 
 from catalog.objects import TABULARS, client_uuids, own_ids_of
 from icekeeper.kernel.ids import parse_id
-from management.access_review_csv import csv_response
+from management.csv_files import csv_response
 from tenancy.audit.chain import record_document
 from tenancy.audit.recording import canonical_text
 from tenancy.models import AuditRecord

@@ -47,7 +47,7 @@ class Page(View):
         except Exception as error:  # noqa: BLE001 - every error gets a page
             return error_page(request, error)
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         return self.render(self.context())
 
     def context(self) -> dict[str, Any]:

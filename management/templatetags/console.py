@@ -78,7 +78,7 @@ def _scaled(number: float, base: float, units: tuple[str, ...]) -> str:
 def moment(at: datetime | None) -> SafeString | str:
     """Return a `<time>` element: `8 min ago` or `in 2 h` within 30 days, else the date; the title has it in UTC.
 
-    The script of the console adds the reader's local time to the title.
+    The script of the console adds the reader's local time to the title, and shows the date of the reader's zone.
     """
     if at is None:
         return NOTHING

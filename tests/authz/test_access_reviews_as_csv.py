@@ -11,8 +11,9 @@ from django.test import RequestFactory
 
 from catalog.models import Tabular
 from icekeeper.kernel.errors.types import BadRequest
-from management.access_review_csv import OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER, cell
+from management.access_review_csv import OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER
 from management.api.access_reviews.csv_export import wants_csv
+from management.csv_files import cell
 from tenancy.models import Role, User
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors import access_reviews

@@ -26,7 +26,6 @@ from icekeeper.kernel.ids import parse_id
 from management.access_review_csv import (
     PRINCIPAL_HEADER,
     REACHED_HEADER,
-    csv_response,
     principal_review_rows,
     reached_object_rows,
     reviewed_object,
@@ -37,6 +36,7 @@ from management.admin.access.tab import EXPIRES_SOON, granted_by, granting_users
 from management.admin.navigation import Text
 from management.admin.pages import Page
 from management.admin.warehouse_choice import list_warehouses_by_project
+from management.csv_files import csv_response
 from tenancy.actor import Actor, Grantee, acting_as
 from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import SEEN_BY
@@ -234,7 +234,7 @@ class AccessReviewPage(PrincipalPage):
     title = gettext_lazy("Access review")
     view = "admin:access-review"
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override]  # CSV is streamed
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         shown = self.choose()
         if self.project is None or self.grantee is None:
             return self.render(shown)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -84,7 +84,7 @@ class AuditPage(AuditTrail):
 
     template_name = "console/audit.html"
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if request.GET.get("part") == "list":
             return self.render_part("console/parts/audit_list.html", self.context())
         return super().get(request, **kwargs)
@@ -116,7 +116,7 @@ class AuditPage(AuditTrail):
 class AuditExport(AuditTrail):
     """The filtered records as a file, in the order of the hash chain, sent while they are read."""
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override]  # it streams
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         _given, filters, _projects = self.read_filters()
         after = request.GET.get("after", "") or "0"
         if not (after.isascii() and after.isdecimal() and len(after) < 20 and int(after) <= MAX_POSITION):  # noqa: PLR2004

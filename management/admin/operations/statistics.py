@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden
-from management.access_review_csv import cell
 from management.admin.charts import Series, TrendChart, draw_trend
 from management.admin.navigation import object_url
 from management.admin.pages import Page
 from management.call_hours import CallsOfAnHour
 from management.call_statistics import CallStatistics, CallSum, sum_calls_for, sum_calls_of_warehouse_for
+from management.csv_files import csv_response
 from management.endpoint_statistics import Window
 from tenancy.actor import Actor
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
@@ -72,31 +72,22 @@ def statistics_context(found: CallStatistics, given: dict[str, str]) -> dict[str
     }
 
 
-def statistics_csv(found: CallStatistics, by: str) -> HttpResponse:
+def statistics_csv(found: CallStatistics, by: str) -> StreamingHttpResponse:
     """Return the sums by `endpoint` or `warehouse` as a CSV file, else those by hour."""
     if by in {"endpoint", "warehouse"}:
         sums = found.endpoints if by == "endpoint" else found.warehouses
-        rows: list[Sequence[object]] = [
-            (cell(each.name), each.total, each.client_errors, each.server_errors) for each in sums
-        ]
-        return _csv_file(f"calls-by-{by}", (by, "calls", "client_errors", "server_errors"), rows)
+        rows = [(each.name, each.total, each.client_errors, each.server_errors) for each in sums]
+        return csv_response(f"calls-by-{by}", (by, "calls", "client_errors", "server_errors"), [rows])
     return calls_csv(found.hours)
 
 
-def calls_csv(calls: Sequence[CallsOfAnHour]) -> HttpResponse:
+def calls_csv(calls: Sequence[CallsOfAnHour]) -> StreamingHttpResponse:
     """Return the calls by hour as a CSV file."""
     header = ("hour", "succeeded", "client_errors", "server_errors", "commits")
     rows = [
         (each.hour.isoformat(), each.succeeded, each.client_errors, each.server_errors, each.commits) for each in calls
     ]
-    return _csv_file("calls", header, rows)
-
-
-def _csv_file(name: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-    csv.writer(response).writerows([header, *rows])
-    return response
+    return csv_response("calls", header, [rows])
 
 
 def sum_hours(calls: Sequence[CallsOfAnHour], hours: int) -> list[CallsOfAnHour]:
@@ -139,7 +130,7 @@ def warehouse_statistics_context(request: HttpRequest, actor: Actor, warehouse_i
     return {**statistics_context(found, given), "by_warehouse": []}
 
 
-def warehouse_statistics_csv(request: HttpRequest, actor: Actor, warehouse_id: UUID) -> HttpResponse:
+def warehouse_statistics_csv(request: HttpRequest, actor: Actor, warehouse_id: UUID) -> StreamingHttpResponse:
     """Return the file of a table of the tab. Raises `NoSuchWarehouse`, `Forbidden`."""
     given = {"period": read_period(request), "endpoint": read_endpoint(request)}
     return statistics_csv(_read_warehouse(actor, warehouse_id, given), request.GET.get("by", ""))
@@ -157,7 +148,7 @@ class StatisticsPage(Page):
     section = "statistics"
     title = gettext_lazy("Statistics")
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if request.GET.get("format") == "csv":
             return statistics_csv(self._read()[0], request.GET.get("by", ""))
         return super().get(request, **kwargs)

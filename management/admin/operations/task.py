@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -60,7 +61,7 @@ class TaskPage(Page):
     template_name = "console/task.html"
     section = "tasks"
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if request.GET.get("part") == "live":
             return self.render_part("console/parts/task_live.html", self.context())
         return super().get(request, **kwargs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -54,7 +55,7 @@ class TasksPage(Page):
     section = "tasks"
     title = gettext_lazy("Tasks")
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if request.GET.get("part") == "list":
             return self.render_part("console/parts/task_list.html", self.context())
         return super().get(request, **kwargs)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -106,7 +107,7 @@ class WarehousePage(Page):
             shown |= warehouse_statistics_context(self.request, self.actor, warehouse_id)
         return shown
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if kwargs.get("tab") == "statistics" and request.GET.get("format") == "csv":
             return warehouse_statistics_csv(request, self.actor, kwargs["warehouse_id"])
         return super().get(request, **kwargs)

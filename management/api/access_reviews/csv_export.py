@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework.request import Request
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.access_review_csv import CSV
+from management.csv_files import CSV
 
 
 def wants_csv(request: Request) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
 
-from management.access_review_csv import CSV, OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER
+from management.access_review_csv import OBJECT_HEADER, PRINCIPAL_HEADER, REACHED_HEADER
 from management.api.access_reviews.serializers import (
     ObjectReviewResponse,
     PrincipalReviewResponse,
@@ -33,6 +33,7 @@ from management.api.schema import (
     operation,
 )
 from management.api.serializers import ResponseSerializer
+from management.csv_files import CSV
 from tenancy.models import Securable
 
 _operation = partial(operation, tag="access-review")

@@ -15,7 +15,6 @@ from management.access_review_csv import (
     OBJECT_HEADER,
     PRINCIPAL_HEADER,
     REACHED_HEADER,
-    csv_response,
     object_review_rows,
     principal_review_rows,
     reached_object_rows,
@@ -35,6 +34,7 @@ from management.api.access_reviews.serializers import (
 from management.api.base import ManagementViewSet, ObjectViewSet, require_parameters
 from management.api.schema import PAGE_NAMES, PRINCIPAL_NAMES, OperationsByType
 from management.api.serializers import required_grant_principal
+from management.csv_files import csv_response
 from tenancy.actor import Grantee
 from tenancy.models import Securable
 from tenancy.models.securable import securable_id

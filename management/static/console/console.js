@@ -107,12 +107,18 @@
 
   // --- Times in the reader's zone ------------------------------------------------------------------------------
 
+  function localDate(at) {
+    const two = (number) => String(number).padStart(2, "0");
+    return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  }
+
   function setUpTimes(root) {
     $$("time[datetime]", root).forEach((element) => {
       const at = new Date(element.dateTime);
       if (!isNaN(at) && !element.dataset.isLocal) {
         element.dataset.isLocal = "1";
         element.title = `${at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" })} · ${element.title}`;
+        if (/^\d{4}-\d\d-\d\d$/.test(element.textContent)) element.textContent = localDate(at);
       }
     });
   }

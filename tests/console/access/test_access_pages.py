@@ -10,7 +10,8 @@ from html import unescape
 import pytest
 
 from icekeeper.kernel.clock import now
-from management.access_review_csv import PRINCIPAL_HEADER, REACHED_HEADER, cell
+from management.access_review_csv import PRINCIPAL_HEADER, REACHED_HEADER
+from management.csv_files import cell
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant
 from tenancy.services.projects import create_project

@@ -47,7 +47,7 @@ def test_calls_by_endpoint_and_warehouse(grants: None, ids: Ids, open_as: Open) 
     tab = f"/ui/warehouse/{ids.warehouse}/statistics/"
     assert "GET /catalog/v1/a" in browser.get(tab).text
     assert "GET /management/v1/b" not in browser.get(tab).text
-    assert "GET /catalog/v1/a,9" in browser.get(f"{tab}?format=csv&by=endpoint").text
+    assert '"GET /catalog/v1/a","9"' in browser.get(f"{tab}?format=csv&by=endpoint").text
     for name in ("engineer", "guest"):
         hidden = open_as(name).get("/ui/statistics/")
         assert "Permission required" in hidden.text
