@@ -1,7 +1,8 @@
 """Search over all warehouses: by name, tag, location and id.
 
 Candidates are read in order of their rank, and their permissions are checked before any limit applies: what is hidden
-from the caller neither displaces a visible hit nor is counted. The number of statements is constant.
+from the caller neither displaces a visible hit nor is counted. If most are hidden, the search starts again from what
+the caller sees. The number of statements is constant.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from django.db.models.functions import Length
 
 from catalog.models import Namespace, Tabular
+from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars, candidate_warehouses
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import check_permissions
+from tenancy.authz.permissions import check_permissions, visible_objects
+from tenancy.authz.port import VisibleObjects
 from tenancy.models import Project, Securable, TagAttachment
 from tenancy.models.securable import ObjectRef
 
-FIRST_BATCH: Final = 500
+FIRST_BATCH: Final = 200
 MAX_SCANNED: Final = 10_000
-"""Candidates of each kind that one search checks for callers who see few of them: more text finds what is beyond."""
+"""Candidates of each kind that one search checks for callers who see few of them but have too many grants to start
+from: more text finds what is beyond."""
 MAX_TEXT_LENGTH: Final = 1_000
 MIN_PART_LENGTH: Final = 3
 """Shorter texts find names that begin with them: they occur inside of too many names."""
@@ -98,33 +102,55 @@ class SearchResult:
 def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project], limit: int) -> SearchResult:
     """Return the best hits among projects (those that the caller sees), warehouses, namespaces and tabulars.
 
-    Tags are those of `projects`. At most ten statements and two permission checks, whatever the number of warehouses.
+    Tags are those of `projects`. At most twelve statements and two permission checks, whatever the number of
+    warehouses.
     """
     if not wanted.text:
         return SearchResult([], has_more=False)
-    found, has_more = _search(actor, wanted, projects, FIRST_BATCH)
-    if has_more and len(found) <= limit:
+    found, unread = _search(actor, wanted, projects, _READERS, visible=None, batch=FIRST_BATCH)
+    if unread and len(found) <= limit:
         # Most candidates are hidden.
         seen = {each.ref for each in found}
-        found += [each for each in _search(actor, wanted, projects, MAX_SCANNED)[0] if each.ref not in seen]
+        visible = visible_objects(actor)
+        batch = MAX_SCANNED if visible is None else FIRST_BATCH
+        more, _ = _search(actor, wanted, projects, unread, visible=visible, batch=batch)
+        found += [each for each in more if each.ref not in seen]
     found += _projects(wanted, projects)
     found.sort(key=lambda each: (each.rank, len(each.name), each.kind, each.id))
     return SearchResult(found[:limit], has_more=len(found) > limit)
 
 
-def _search(actor: Actor, wanted: SearchText, projects: Sequence[Project], batch: int) -> tuple[list[SearchHit], bool]:
-    """Return the visible ones among the first `batch` candidates of each kind, and whether there are more candidates.
+Reader = Callable[[SearchText, "Tagged", VisibleObjects | None, int], list["SearchHit"]]
+"""Reads the first candidates of a kind; with `VisibleObjects` only among those."""
 
-    At most `batch` tag attachments are read.
+
+def _search(
+    actor: Actor,
+    wanted: SearchText,
+    projects: Sequence[Project],
+    readers: Sequence[Reader],
+    *,
+    visible: VisibleObjects | None,
+    batch: int,
+) -> tuple[list[SearchHit], list[Reader]]:
+    """Return the visible ones among the first `batch` candidates of each reader, and the readers that have more.
+
+    At most `batch` tag attachments are read, with `visible` at most `MAX_SCANNED`.
     """
-    tagged, has_more = _read_tagged(wanted.text, projects, batch) if Scope.TAG in wanted.scopes else ({}, False)
+    tagged: Tagged = {}
+    has_more_tags = False
+    if Scope.TAG in wanted.scopes:
+        limit = batch if visible is None else MAX_SCANNED
+        tagged, has_more_tags = _read_tagged(wanted.text, projects, limit)
     candidates: list[SearchHit] = []
-    for read in (_tabulars, _namespaces, _warehouses):
-        rows = read(wanted, tagged, batch + 1)
-        has_more |= len(rows) > batch
+    unread: list[Reader] = []
+    for read in readers:
+        rows = read(wanted, tagged, visible, batch + 1)
+        if has_more_tags or len(rows) > batch:
+            unread.append(read)
         candidates += rows[:batch]
     allowed = check_permissions(actor, [(Can.INCLUDE_IN_LIST, each.ref) for each in candidates]) if candidates else []
-    return [each for each, is_seen in zip(candidates, allowed, strict=True) if is_seen], has_more
+    return [each for each, is_seen in zip(candidates, allowed, strict=True) if is_seen], unread
 
 
 NameCondition = tuple[Q, list[When]]
@@ -183,13 +209,13 @@ def _condition(
     return condition, rank
 
 
-def _tabulars(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHit]:
+def _tabulars(wanted: SearchText, tagged: Tagged, visible: VisibleObjects | None, limit: int) -> list[SearchHit]:
     of_kinds = {own_id: tuple(labels) for kind in Tabular.Kind for own_id, labels in tagged.get(kind.value, {}).items()}
     condition, rank = _condition(wanted, of_kinds, lambda uuid: Q(uuid=uuid), _tabular_name)
     if Scope.LOCATION in wanted.scopes:
         condition |= _at_location(wanted.text)
     rows: QuerySet[Any] = Tabular.objects.using(settings.READ_DATABASE).live()
-    rows = rows.filter(condition, warehouse__status=Warehouse.Status.ACTIVE).annotate(
+    rows = rows.filter(candidate_tabulars(visible), condition, warehouse__status=Warehouse.Status.ACTIVE).annotate(
         rank=rank, length=Length("name_key")
     )
     columns = (
@@ -233,7 +259,7 @@ def _at_location(text: str) -> Q:
     return Q(location__startswith=location) | Q(location__in=above[-50:])
 
 
-def _namespaces(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHit]:
+def _namespaces(wanted: SearchText, tagged: Tagged, visible: VisibleObjects | None, limit: int) -> list[SearchHit]:
     labels = tagged.get(Securable.Type.NAMESPACE.value, {})
 
     def by_name(key: str) -> NameCondition:
@@ -243,7 +269,9 @@ def _namespaces(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHi
         return condition | is_last_level, [When(is_last_level, then=Value(0)), *ranks]
 
     condition, rank = _condition(wanted, labels, lambda uuid: Q(pk=uuid), by_name)
-    rows = Namespace.objects.using(settings.READ_DATABASE).filter(condition, warehouse__status=Warehouse.Status.ACTIVE)
+    rows = Namespace.objects.using(settings.READ_DATABASE).filter(
+        candidate_namespaces(visible), condition, warehouse__status=Warehouse.Status.ACTIVE
+    )
     rows = rows.annotate(rank=rank, length=Length("path_key")).order_by("rank", "length", "pk")
     columns = ("rank", "pk", "path", "warehouse_id", "warehouse__name", "warehouse__project__name")
     hits = []
@@ -259,10 +287,14 @@ def _namespaces(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHi
     return hits
 
 
-def _warehouses(wanted: SearchText, tagged: Tagged, limit: int) -> list[SearchHit]:
+def _warehouses(wanted: SearchText, tagged: Tagged, visible: VisibleObjects | None, limit: int) -> list[SearchHit]:
     labels = tagged.get(Securable.Type.WAREHOUSE.value, {})
     condition, rank = _condition(wanted, labels, lambda uuid: Q(pk=uuid), lambda key: _by_name("name_key", key))
-    rows = Warehouse.objects.using(settings.READ_DATABASE).filter(condition).annotate(rank=rank)
+    rows = (
+        Warehouse.objects.using(settings.READ_DATABASE)
+        .filter(candidate_warehouses(visible), condition)
+        .annotate(rank=rank)
+    )
     columns = ("rank", "pk", "name", "project__name")
     return [
         SearchHit(
@@ -283,3 +315,6 @@ def _projects(wanted: SearchText, projects: Sequence[Project]) -> list[SearchHit
             rank = 0 if lookup_key(each.name) == key else 2
             hits.append(SearchHit("project", each.pk, each.name, None, (), rank, each.pk))
     return hits
+
+
+_READERS: Final[Sequence[Reader]] = (_tabulars, _namespaces, _warehouses)

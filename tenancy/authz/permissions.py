@@ -20,7 +20,12 @@ from tenancy.audit.occurrences import record_denial, record_override
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can, reads_grants
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.authz.port import AuthorizationBackendError, PermissionCheck, require_decision_for_each
+from tenancy.authz.port import (
+    AuthorizationBackendError,
+    PermissionCheck,
+    VisibleObjects,
+    require_decision_for_each,
+)
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
@@ -184,6 +189,16 @@ def are_allowed(actor: Actor, action: Can, objects: Sequence[ObjectRef]) -> Iter
     by_backend = port.authorizer().decide_in_turn(actor, undecided) if undecided else iter(())
     for decision in decisions:
         yield next(by_backend) if decision is None else decision
+
+
+def visible_objects(actor: Actor) -> VisibleObjects | None:
+    """Return all warehouses, namespaces and tabulars that `actor` may see, and perhaps hidden ones: check these.
+
+    None: they are all or too many objects, or unknown before they are checked. A constant number of statements.
+    """
+    if standing_right(actor, Can.INCLUDE_IN_LIST, ObjectRef(Securable.Type.WAREHOUSE, port.NO_OBJECT)) is not None:
+        return None
+    return port.authorizer().visible_objects(actor)
 
 
 def require_permission(

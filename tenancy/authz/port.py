@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
@@ -57,6 +58,21 @@ NO_OBJECT = UUID(int=0)
 """An id that no object has."""
 
 
+@dataclass(frozen=True, slots=True)
+class VisibleObjects:
+    """The warehouses, namespaces and tabulars that an actor may see, by their ids.
+
+    Everything in `projects` and `warehouses`, what is directly in `namespaces`, and `tabulars`. `parents` are the
+    warehouses and namespaces above those.
+    """
+
+    projects: frozenset[str]
+    warehouses: frozenset[UUID]
+    namespaces: frozenset[UUID]
+    tabulars: frozenset[UUID]
+    parents: frozenset[UUID]
+
+
 class Authorizer(ABC):
     """Decides permission checks. A deployment may name a class of its own in `LAKEKEEPER__AUTHZ_BACKEND`.
 
@@ -101,6 +117,13 @@ class Authorizer(ABC):
         for parent in parents:
             found |= self.all_visible(actor, parent=parent, child_type=child_type, after=NO_OBJECT)
         return found
+
+    def visible_objects(self, actor: Actor) -> VisibleObjects | None:
+        """Return all warehouses, namespaces and tabulars that `actor` may see, and perhaps hidden ones: check these.
+
+        None: they are all or too many objects, or unknown before they are checked.
+        """
+        return None
 
     def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.db.models import QuerySet
 
+from catalog.models import Namespace, Tabular
+from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars, candidate_warehouses
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
@@ -18,8 +20,8 @@ from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.queries import read_roles, visible_securables
 from tenancy.authz.model import rights_model
-from tenancy.authz.permissions import check_permissions
-from tenancy.authz.port import Subject
+from tenancy.authz.permissions import check_permissions, visible_objects
+from tenancy.authz.port import Subject, VisibleObjects
 from tenancy.models import AuditRecord, Grant, Project, Role, RoleMember, Securable, User
 from tenancy.models.securable import ObjectRef, securable_id
 from tests.authz.tree_fixtures import T, create_tree, give, role
@@ -28,13 +30,31 @@ from tests.management.warehouse_request_fixtures import use_settings
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.usefixtures("builtin")]
 
 ALICE = Actor(user_id="oidc~alice")
-TYPES = (T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.ROLE, T.TAG)
+CATALOG_TYPES = (T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE)
+TYPES = (T.PROJECT, *CATALOG_TYPES, T.ROLE, T.TAG)
 
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     User.objects.get_or_create(id=ALICE.user_id, defaults={"name": "Alice"})
-    return create_tree(warehouse)
+    created = create_tree(warehouse)
+    _create_rows(warehouse, created)
+    return created
+
+
+def _create_rows(warehouse: Warehouse, created: dict[str, ObjectRef]) -> None:
+    """Create the rows of the namespaces and tabulars of the tree."""
+    for name, above in (("outer", None), ("inner", "outer"), ("other", None)):
+        parent_id = None if above is None else created[above].id
+        Namespace.objects.create(
+            pk=created[name].id, warehouse=warehouse, parent_id=parent_id, path=name, path_key=name
+        )  # fmt: skip
+    for name, above in (("table", "inner"), ("generic", "inner"), ("view", "other")):
+        kind, own_id = created[name]
+        Tabular.objects.create(
+            pk=own_id, uuid=own_id, warehouse=warehouse, namespace_id=created[above].id, kind=kind.value, name=name,
+            name_key=name, location=name,
+        )  # fmt: skip
 
 
 def allowed_by_checks(securable_type: Securable.Type) -> set[str]:
@@ -50,6 +70,16 @@ def seen_at_once(securable_type: Securable.Type) -> set[str]:
     roles = read_roles(subject).ids
     rows = visible_securables(subject, roles, securable_type.value, f"can_{action.value}", at=now())
     return set(rows.values_list("pk", flat=True))
+
+
+def among(visible: VisibleObjects | None, securable_type: Securable.Type) -> set[str]:
+    rows: QuerySet[Any] = Tabular.objects.filter(candidate_tabulars(visible), kind=securable_type.value)
+    if securable_type is T.WAREHOUSE:
+        rows = Warehouse.objects.filter(candidate_warehouses(visible))
+    elif securable_type is T.NAMESPACE:
+        rows = Namespace.objects.filter(candidate_namespaces(visible))
+    ids = rows.values_list("pk", flat=True)
+    return {securable_id(securable_type, each) for each in ids}
 
 
 def grants() -> Iterator[tuple[Securable.Type, str]]:
@@ -75,8 +105,12 @@ def test_each_privilege_shows_what_it_allows(
         grantee = {"role_id": group.pk} if through_role else {"user_id": ALICE.user_id}
         grant = Grant.objects.create_on(securable_id=securable_id(*ref), privilege=privilege, **grantee)
         builtin.clear_caches()
+        visible = visible_objects(ALICE)
         for each in TYPES:
-            assert seen_at_once(each) == allowed_by_checks(each), (ref, each)
+            allowed = allowed_by_checks(each)
+            assert seen_at_once(each) == allowed, (ref, each)
+            if each in CATALOG_TYPES:
+                assert among(visible, each) == allowed, (ref, each)
         grant.delete()
 
 

@@ -28,9 +28,10 @@ from tenancy.authz.builtin.queries import (
     read_shows_below,
     visible_securables,
 )
+from tenancy.authz.builtin.visible_objects import read_visible_objects
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, SharedReads, permission_epoch, shared_reads
-from tenancy.authz.port import Authorizer, PermissionCheck, Subject
+from tenancy.authz.port import Authorizer, PermissionCheck, Subject, VisibleObjects
 from tenancy.models import Securable
 from tenancy.models.securable import AsUuid, ObjectRef, securable_id
 
@@ -117,6 +118,11 @@ class BuiltinAuthorizer(Authorizer):
         """Run one statement, which reads the index of grants once for each parent and grantee."""
         subject = Subject.of(actor)
         return read_shown_leaves(subject, self.roles_of(subject).ids, parents, child_type.value)
+
+    def visible_objects(self, actor: Actor) -> VisibleObjects | None:
+        """Run one statement, and one for the roles of a subject that is not cached."""
+        subject = Subject.of(actor)
+        return read_visible_objects(subject, self.roles_of(subject).ids)
 
     def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can

@@ -432,7 +432,7 @@ def _between(parent: ObjectRef, child_type: str, after: UUID) -> list[str]:
     return [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]
 
 
-class _Sources(NamedTuple):
+class VisibilitySources(NamedTuple):
     """What shows objects of a type: privileges by type of the object that they are granted on, and whether a visible
     object below the object, or below its parent, shows it."""
 
@@ -445,7 +445,7 @@ def visible_securables(
     subject: Subject, roles: Collection[UUID], securable_type: str, relation: str, *, at: datetime
 ) -> QuerySet[Securable]:
     """Return the securables of a type to which the subject has `relation`, as a query that is not evaluated yet."""
-    sources = _sources(securable_type, relation)
+    sources = visibility_sources(securable_type, relation)
     grants = Grant.objects.unexpired(at).filter(subject.grants_filter(roles))
     shown = Q(Exists(grants.filter(securable_id=OuterRef("pk"), privilege__in=sources.privileges[securable_type])))
     for above, privileges in sources.privileges.items():
@@ -475,7 +475,7 @@ def _is_showing() -> Q:
 
 
 @cache
-def _sources(securable_type: str, relation: str) -> _Sources:
+def visibility_sources(securable_type: str, relation: str) -> VisibilitySources:
     types = [securable_type]
     while above := [each for each in rights_model().links(types[0], UP) if each != types[0]]:
         types.insert(0, above[0])
@@ -494,4 +494,4 @@ def _sources(securable_type: str, relation: str) -> _Sources:
     levels = {int(each) for each in without_grants.unknown_below}
     if not levels <= {last, last - 1}:
         raise NotImplementedError(f"{securable_type}: {relation} is shown from below an object above its parent")
-    return _Sources(privileges, last in levels, last - 1 in levels)
+    return VisibilitySources(privileges, last in levels, last - 1 in levels)

@@ -32,7 +32,7 @@ from tenancy.authz.openfga.outbox import PendingTuples
 from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
-from tenancy.authz.port import Authorizer, PermissionCheck, Subject
+from tenancy.authz.port import Authorizer, PermissionCheck, Subject, VisibleObjects
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, securable_id
 
@@ -210,6 +210,10 @@ class OpenFgaAuthorizer(Authorizer):
         refs = [ObjectRef(child_type, UUID(int=each)) for each in recorded]
         shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ref) for ref in refs])
         return {each for each, is_shown in zip(recorded, shown, strict=True) if is_shown}
+
+    def visible_objects(self, actor: Actor) -> VisibleObjects | None:
+        """Return what is visible by our rows, which have more than OpenFGA only until it has the tuples."""
+        return self._record.visible_objects(actor)
 
     def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
