@@ -1,0 +1,121 @@
+"""Every address of the console is opened by four kinds of users, and shows what the APIs return to the same user."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import pytest
+from django.db import transaction
+from django.urls import resolve
+
+from icekeeper.kernel.clock import now
+from management.admin.urls import urlpatterns
+from management.endpoint_statistics import CallCount, CallKey, record_calls
+from tenancy.models.securable import ObjectRef
+from tests.console.conftest import Open
+from tests.console.rights_pages import Objects, list_pages, pages_with_actions, sent_forms
+from tests.console.test_rights import USERS, Ids, grants, ids, pages_and_calls, pages_of_changes  # noqa: F401 - fixtures
+from tests.harness.named_callers import CallerClient
+
+pytestmark = pytest.mark.django_db(databases="__all__")
+
+SOME_ID = str(UUID(int=7))
+NO_IDS = Ids(SOME_ID, "p", SOME_ID, SOME_ID, *({"open": SOME_ID, "closed": SOME_ID} for _ in range(3)))
+NO_OBJECTS = Objects(
+    "p", SOME_ID, SOME_ID, SOME_ID, SOME_ID, {"open.b": SOME_ID}, {"open.b": SOME_ID}, SOME_ID, SOME_ID,
+    f"icekeeper~{SOME_ID}", SOME_ID,
+)  # fmt: skip
+
+
+def test_every_address_is_compared() -> None:
+    """A page that is new must be in one of the lists of `test_rights` or `rights_pages`."""
+    addresses = [
+        *pages_and_calls(NO_IDS), *pages_of_changes(NO_IDS), *pages_with_actions(NO_OBJECTS),
+        *(each.address for each in list_pages(NO_OBJECTS)), *(each.address for each in sent_forms(NO_OBJECTS)),
+    ]  # fmt: skip
+    compared = {resolve(urlsplit(each).path).url_name for each in addresses}
+    assert {each.name for each in urlpatterns} == compared
+
+
+@pytest.fixture
+def objects(
+    grants: None,  # noqa: F811
+    ids: Ids,  # noqa: F811
+    lake: dict[str, ObjectRef],
+    root: CallerClient,
+    soft_delete: int,
+) -> Objects:
+    """Accounts, tags, two dropped tables with their tasks, and a call that is counted."""
+    manage, instance = CallerClient("/management/v1", "root"), CallerClient("/management/v1", "instance")
+    outer, inner = (manage.post("/role", {"name": name}).json()["id"] for name in ("team", "inner"))
+    members = [{"type": "role", "id": inner}, {"type": "user", "id": "oidc~engineer"}]
+    assert manage.post(f"/role/{outer}/members", {"members": members}).status < 300
+    tag = manage.post("/tag-definition", {"name": "pii", "scope": ["table"], "value-kind": "marker"}).json()["id"]
+    account = instance.post("/service-account", {"name": "etl"}).json()["id"]
+    for namespace in ("open", "closed"):
+        assert root.delete(f"/namespaces/{namespace}/tables/b").status == 204
+    dropped = {
+        ".".join((*each["namespace"], each["name"])): each["id"]
+        for each in manage.get(f"/warehouse/{ids.warehouse}/deleted-tabulars").json()["tabulars"]
+    }
+    tasks = manage.post(f"/warehouse/{ids.warehouse}/task/list", {}).json()["tasks"]
+    of_table = {each["entity"]["table-id"]: each["task-id"] for each in tasks}
+    record_calls(
+        {CallKey(int(now().timestamp() // 3600), "GET", "catalog/v1/counted", 200, None, None): CallCount(0.0)}
+    )
+    return Objects(
+        ids.project, ids.warehouse, ids.open, ids.tables["open"], ids.tables["closed"],
+        {name: dropped[name] for name in ("open.b", "closed.b")}, {name: of_table[dropped[name]] for name in dropped},
+        outer, inner, account, tag,
+    )  # fmt: skip
+
+
+def test_lists_show_what_the_apis_list(objects: Objects, open_as: Open) -> None:
+    """Where the APIs deny a list, the page is missing, too, or shows nothing of it."""
+    different, shown_to = [], dict.fromkeys(USERS, 0)
+    for name in USERS:
+        browser = open_as(name)
+        for each in list_pages(objects):
+            page, response = browser.get(each.address), each.call.send(name)
+            text = page.text.partition('id="ik-main"')[2] or page.text
+            shown = {label for label in each.texts if label in text}
+            is_listed = response.status == 200
+            content = each.read(response.body) if is_listed else ""
+            listed = {label for label, found in each.texts.items() if found in content}
+            denied = {404} if response.status == 404 and not each.is_of_all_projects else {200, 403, 404}
+            if shown != listed or page.status not in ({200} if is_listed else denied):
+                different.append((name, each.address, page.status, response.status, shown, listed))
+            shown_to[name] += len(shown)
+    assert not different, "\n".join(map(str, different))
+    assert shown_to["instance"] >= shown_to["lead"] > shown_to["engineer"] > shown_to["guest"] == 0
+
+
+def test_pages_are_open_to_whom_the_apis_allow_it(objects: Objects, open_as: Open) -> None:
+    different = []
+    for name in USERS:
+        browser = open_as(name)
+        for address, call in pages_with_actions(objects).items():
+            status, expected = browser.get(address).status, call.status(name)
+            if (200 if status == 302 else status) != expected:
+                different.append((name, address, status, expected))
+    assert not different, "\n".join(map(str, different))
+
+
+def test_forged_forms_have_the_status_of_the_api(objects: Objects, open_as: Open) -> None:
+    """404 and 409 of a form that is allowed: nothing is there to be read, or the form has no digest."""
+    different = []
+    for name in USERS:
+        browser = open_as(name)
+        for form in sent_forms(objects):
+            with transaction.atomic():
+                allowed = form.call.status(name)
+                transaction.set_rollback(True)
+            with transaction.atomic():
+                status = browser.post(form.address, form.fields).status
+                transaction.set_rollback(True)
+            if form.address == "/ui/access/revoke/" and name == "guest":
+                allowed = 404  # of a hidden project, for which the APIs return 403
+            if status != allowed if allowed in {403, 404} else status not in {200, 302, 404, 409}:
+                different.append((name, form.address, status, allowed))
+    assert not different, "\n".join(map(str, different))
