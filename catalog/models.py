@@ -234,6 +234,27 @@ class TableTotals(models.Model):
         return str(self.tabular_id)
 
 
+class TabularColumns(models.Model):
+    """The names of the current columns of a table or view (`catalog.iceberg.column_names`), for the search.
+
+    A commit writes it only if it changes the current schema. Objects that were last changed by a version without this
+    row have none until their next such commit, or until the queue `statistics` adds it.
+    """
+
+    # No constraint: servers of a version without this row drop tables, too. A row without a table is never found.
+    tabular = models.OneToOneField(
+        "catalog.Tabular", on_delete=models.CASCADE, primary_key=True, db_constraint=False, related_name="columns"
+    )
+    names = models.TextField(help_text="Dotted full names as spelled, each between two line breaks.")
+    keys = models.TextField(help_text="Normalised names.")
+
+    class Meta:
+        verbose_name = verbose_name_plural = "column names"
+
+    def __str__(self) -> str:
+        return str(self.tabular_id)
+
+
 class Snapshot(models.Model):
     """One snapshot of a table: a projection of its metadata for the console and statistics, written by each commit."""
 

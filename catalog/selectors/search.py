@@ -1,4 +1,4 @@
-"""Search over all warehouses: by name, tag, location and id.
+"""Search over all warehouses: by name, column, tag, location and id.
 
 Candidates are read in order of their rank, and their permissions are checked before any limit applies: what is hidden
 from the caller neither displaces a visible hit nor is counted. If most are hidden, the search starts again from what
@@ -8,7 +8,7 @@ the caller sees. The number of statements is constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 from uuid import UUID
@@ -19,6 +19,7 @@ from django.db.models.functions import Length
 
 from catalog.models import Namespace, Tabular
 from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars, candidate_warehouses
+from catalog.selectors.column_search import find_by_column, list_matching_columns
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key
 from storage.models import Warehouse
@@ -42,6 +43,7 @@ class Scope(StrEnum):
     """What is searched; its value followed by a colon is the prefix in the search box."""
 
     NAME = "name"
+    COLUMN = "column"
     TAG = "tag"
     LOCATION = "location"
     ID = "id"
@@ -49,7 +51,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchText:
-    """A text to search for; without a scope its form decides: an id, a location, else names and tags."""
+    """A text to search for; without a scope its form decides: an id, a location, else names, columns and tags."""
 
     text: str
     scope: Scope | None = None
@@ -70,12 +72,15 @@ class SearchText:
             return frozenset({self.scope})
         if parse_id(self.text) is not None:
             return frozenset({Scope.ID})
-        return frozenset({Scope.LOCATION}) if "://" in self.text else frozenset({Scope.NAME, Scope.TAG})
+        return frozenset({Scope.LOCATION} if "://" in self.text else {Scope.NAME, Scope.COLUMN, Scope.TAG})
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """An object that the caller sees. `path` are the names above it; `tags` are those by which it was found."""
+    """An object that the caller sees. `path` are the names above it.
+
+    `tags` and `columns` are those by which it was found, of the columns the first few.
+    """
 
     kind: str
     id: str
@@ -86,6 +91,9 @@ class SearchHit:
     own_id: str
     location: str = ""
     tags: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    is_by_column: bool = False
+    """Whether a column matches; in a result also that the caller may read the schema."""
 
     @property
     def ref(self) -> ObjectRef:
@@ -102,7 +110,7 @@ class SearchResult:
 def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project], limit: int) -> SearchResult:
     """Return the best hits among projects (those that the caller sees), warehouses, namespaces and tabulars.
 
-    Tags are those of `projects`. At most twelve statements and two permission checks, whatever the number of
+    Tags are those of `projects`. At most fifteen statements and two permission checks, whatever the number of
     warehouses.
     """
     if not wanted.text:
@@ -117,7 +125,7 @@ def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project],
         found += [each for each in more if each.ref not in seen]
     found += _projects(wanted, projects)
     found.sort(key=lambda each: (each.rank, len(each.name), each.kind, each.id))
-    return SearchResult(found[:limit], has_more=len(found) > limit)
+    return SearchResult(_with_columns(wanted, found[:limit]), has_more=len(found) > limit)
 
 
 Reader = Callable[[SearchText, "Tagged", VisibleObjects | None, int], list["SearchHit"]]
@@ -149,8 +157,22 @@ def _search(
         if has_more_tags or len(rows) > batch:
             unread.append(read)
         candidates += rows[:batch]
-    allowed = check_permissions(actor, [(Can.INCLUDE_IN_LIST, each.ref) for each in candidates]) if candidates else []
-    return [each for each, is_seen in zip(candidates, allowed, strict=True) if is_seen], unread
+    return _visible(actor, candidates), unread
+
+
+def _visible(actor: Actor, candidates: Sequence[SearchHit]) -> list[SearchHit]:
+    """Return the visible ones; of those that were found by their name and by a column, one.
+
+    Columns are metadata: to be found by them needs the permission to read it.
+    """
+    by_column = {each.ref for each in candidates if each.is_by_column}
+    hits = {each.ref: each for each in reversed(candidates)}  # those by name come first
+    by_name = {each.ref for each in candidates if not each.is_by_column}
+    checks = [(Can.INCLUDE_IN_LIST, ref) for ref in hits] + [(Can.GET_METADATA, ref) for ref in by_column]
+    allowed = check_permissions(actor, checks) if checks else []
+    listed = [ref for ref, is_listed in zip(hits, allowed[: len(hits)], strict=True) if is_listed]
+    readable = {ref for ref, is_readable in zip(by_column, allowed[len(hits) :], strict=True) if is_readable}
+    return [replace(hits[ref], is_by_column=ref in readable) for ref in listed if ref in by_name or ref in readable]
 
 
 NameCondition = tuple[Q, list[When]]
@@ -317,4 +339,27 @@ def _projects(wanted: SearchText, projects: Sequence[Project]) -> list[SearchHit
     return hits
 
 
-_READERS: Final[Sequence[Reader]] = (_tabulars, _namespaces, _warehouses)
+COLUMN_RANK: Final = 3
+"""Objects that have the text in their own name come before those with a column of that name."""
+
+
+def _columns(wanted: SearchText, _: Tagged, visible: VisibleObjects | None, limit: int) -> list[SearchHit]:
+    if Scope.COLUMN not in wanted.scopes:
+        return []
+    return [
+        SearchHit(
+            each.kind, str(each.uuid), each.name, each.warehouse_id, each.path,
+            COLUMN_RANK if each.is_exact else COLUMN_RANK + 1, str(each.own_id), is_by_column=True,
+        )
+        for each in find_by_column(wanted.text, visible, limit)
+    ]  # fmt: skip
+
+
+def _with_columns(wanted: SearchText, hits: Sequence[SearchHit]) -> Sequence[SearchHit]:
+    """Return `hits` with the columns that match."""
+    ids = [UUID(each.own_id) for each in hits if each.is_by_column]
+    columns = list_matching_columns(wanted.text, ids) if ids else {}
+    return [replace(each, columns=columns.get(UUID(each.own_id), ())) if each.is_by_column else each for each in hits]
+
+
+_READERS: Final[Sequence[Reader]] = (_tabulars, _namespaces, _warehouses, _columns)

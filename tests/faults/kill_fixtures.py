@@ -29,7 +29,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from catalog.iceberg.totals import Totals, read_totals
-from catalog.models import Namespace, Snapshot, TableTotals, Tabular, TabularMetadata
+from catalog.models import Namespace, Snapshot, TableTotals, Tabular, TabularColumns, TabularMetadata
 from catalog.selectors.tables.metadata_cache import MetadataCache
 from storage.io.local import LocalStore
 from tenancy.models import AuditRecord, OutboxEvent, Securable
@@ -202,7 +202,7 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
         assert set(Securable.objects.filter(type="table").values_list("object_id", flat=True)) == {
             str(key) for key in kept
         }
-        for model in (TabularMetadata, TableTotals):
+        for model in (TabularMetadata, TabularColumns, TableTotals):
             assert set(model.objects.values_list("tabular_id", flat=True)) == kept
         rows = list(Tabular.objects.filter(deleted_at=None))
         assert {row.name for row in rows} == set(found)

@@ -227,6 +227,11 @@ class Fill:
             tabular_id="t.id", records="b_tab.n::bigint * 7919 % 1000000007",
             files_size="b_tab.n::bigint * 104729 % 1000000007 * 100",
         )  # fmt: skip
+        extra = "'measure_' || b_tab.n % 2000 || chr(10)"
+        self._without_indexes("catalog_tabularcolumns", lambda: self._copy(
+            "catalog_tabularcolumns", f"{source} JOIN catalog_tabularcolumns AS s ON s.tabular_id = d.id", "s",
+            tabular_id="t.id", names=f"s.names || {extra}", keys=f"s.keys || {extra}",
+        ))  # fmt: skip
         self._copy(
             "catalog_snapshot", f"{source} JOIN catalog_snapshot AS s ON s.tabular_id = d.id WHERE t.kind = 'table'",
             "s", tabular_id="t.id",

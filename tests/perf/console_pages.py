@@ -36,6 +36,8 @@ SCALED: Final = (
     "search/?part=results&q=qqxjzv",
     "search/?part=results&q={table}",
     "search/?part=results&q=set_05000",
+    "search/?part=results&q=measure_77",
+    "search/?part=results&q=column:+id",
     "task/?warehouse={warehouse}&status=failed",
     "task/?warehouse={warehouse}&status=success",
     "task/?warehouse={warehouse}&status=scheduled",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 
+from catalog.iceberg.column_names import ColumnNames
 from catalog.iceberg.totals import MAX_ENGINE_LENGTH, Totals, read_engine
 from catalog.models import Snapshot, Tabular, TabularMetadata
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store
@@ -32,7 +33,9 @@ class CommitFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PointerUpdate:
-    """One change of a pointer. `document` is None when it is too large for the database, `totals` if they stay.
+    """One change of a pointer. `document` is None when it is too large for the database.
+
+    `totals` and `columns` are None if they stay.
 
     `namespace_id` is the tabular's namespace: its permissions were checked, so the tabular must still be in it.
     """
@@ -47,6 +50,7 @@ class PointerUpdate:
     removed_snapshot_ids: Sequence[int]
     facts: CommitFacts
     totals: Totals | None
+    columns: ColumnNames | None
 
 
 def commit_facts(actor: Actor, added_snapshots: Sequence[Mapping[str, Any]], at: datetime) -> CommitFacts:
@@ -99,6 +103,14 @@ _TOTALS = f""", counted AS (
   {_REPLACE_TOTALS}
 )"""  # noqa: S608 - constants
 
+_REPLACE_COLUMNS = "ON CONFLICT (tabular_id) DO UPDATE SET names = excluded.names, keys = excluded.keys"
+
+_COLUMNS = f""", named AS (
+  INSERT INTO catalog_tabularcolumns (tabular_id, names, keys)
+  SELECT moved.id, %s, %s FROM moved
+  {_REPLACE_COLUMNS}
+)"""  # noqa: S608 - constants
+
 _SNAPSHOTS = """, removed AS (
   DELETE FROM catalog_snapshot WHERE tabular_id IN (SELECT id FROM moved) AND snapshot_id = ANY(%s)
 ), added AS (
@@ -127,13 +139,15 @@ _CHANGE = {
 } | {None: ""}  # fmt: skip
 
 _STATEMENTS: Final = {
-    (with_totals, with_snapshots, with_record, is_audited): _POINTER
+    (with_totals, with_columns, with_snapshots, with_record, is_audited): _POINTER
     + (_TOTALS if with_totals else "")
+    + (_COLUMNS if with_columns else "")
     + (_SNAPSHOTS if with_snapshots else "")
     + (_IDEMPOTENCY_RECORD if with_record else "")
     + change
     + _COUNT
     for with_totals in (False, True)
+    for with_columns in (False, True)
     for with_snapshots in (False, True)
     for with_record in (False, True)
     for is_audited, change in _CHANGE.items()
@@ -177,21 +191,32 @@ def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def insert_version(tabular_id: UUID, document: bytes | None, totals: Totals | None) -> None:
-    """Insert the document and the totals of a new table, or the document of a new view, in the caller's transaction."""
-    if totals is None:
-        execute(_INSERT_DOCUMENT, [tabular_id, document])
-    elif connection.vendor == "postgresql":
-        execute(_INSERT_BOTH, [tabular_id, document, tabular_id, _as_array(totals)])
-    else:
-        execute(_INSERT_DOCUMENT, [tabular_id, document])
+def insert_version(tabular_id: UUID, document: bytes | None, columns: ColumnNames, totals: Totals | None) -> None:
+    """Insert document and columns of a new table or view, and the totals of a table, in the caller's transaction."""
+    if connection.vendor == "postgresql":
+        params = [tabular_id, document, tabular_id, *columns]
+        if totals is None:
+            execute(_INSERT_VIEW, params)
+        else:
+            execute(_INSERT_TABLE, [*params, tabular_id, _as_array(totals)])
+        return
+    execute(_INSERT_DOCUMENT, [tabular_id, document])
+    execute(_STORE_COLUMNS, [tabular_id, *columns])
+    if totals is not None:
         execute(_STORE_TOTALS_ON_SQLITE, [tabular_id, *totals])
 
 
 _INSERT_DOCUMENT = "INSERT INTO catalog_tabularmetadata (tabular_id, document) VALUES (%s, %s)"
 
-_INSERT_BOTH = f"""
-WITH stored AS ({_INSERT_DOCUMENT})
+_STORE_COLUMNS = f"""
+INSERT INTO catalog_tabularcolumns (tabular_id, names, keys) VALUES (%s, %s, %s)
+{_REPLACE_COLUMNS}
+"""  # noqa: S608 - constants
+
+_INSERT_VIEW = f"WITH stored AS ({_INSERT_DOCUMENT}) {_STORE_COLUMNS}"
+
+_INSERT_TABLE = f"""
+WITH stored AS ({_INSERT_DOCUMENT}), named AS ({_STORE_COLUMNS})
 INSERT INTO catalog_tabletotals (tabular_id, {", ".join(_TOTALS_COLUMNS)})
 SELECT %s, {_NUMBERS} FROM (SELECT %s::bigint[] AS n) AS totals
 """  # noqa: S608 - constants
@@ -218,6 +243,8 @@ def _move_in_one_statement(
     params += [move.tabular_id, move.namespace_id, move.seen, move.document]
     if move.totals is not None:
         params.append(_as_array(move.totals))
+    if move.columns is not None:
+        params += move.columns
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
     if with_snapshots:
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
@@ -233,7 +260,7 @@ def _move_in_one_statement(
     if recorded is not None:
         is_audited = recorded.is_audited
         params += change_params(recorded)
-    form = (move.totals is not None, with_snapshots, idempotency_key is not None, is_audited)
+    form = (move.totals is not None, move.columns is not None, with_snapshots, idempotency_key is not None, is_audited)
     row = fetch_one("default", _STATEMENTS[form], params)
     return row is not None and row[0] == 1
 
@@ -255,6 +282,8 @@ def _move_step_by_step(
         TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
         if move.totals is not None:
             execute(_STORE_TOTALS_ON_SQLITE, [move.tabular_id, *move.totals])
+        if move.columns is not None:
+            execute(_STORE_COLUMNS, [move.tabular_id, *move.columns])
         if move.removed_snapshot_ids:
             for batch in batches(move.removed_snapshot_ids, 500):
                 Snapshot.objects.filter(tabular_id=move.tabular_id, snapshot_id__in=batch).delete()

@@ -17,6 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
+from catalog.iceberg.column_names import ColumnNames, changed_column_names
 from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
 from catalog.iceberg.totals import may_change_totals, read_totals
 from catalog.identifiers import Identifier
@@ -142,12 +143,25 @@ def revise(
         removed_snapshot_ids=removed_snapshot_ids,
         facts=commit_facts(actor, added_snapshots, now()),
         totals=read_totals(metadata) if has_new_totals else None,
+        columns=_changed_columns(current, base, metadata),
     )
     base_location = target.warehouse_location
     expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)
     recorded = _recorded(actor, target, current, request)
     file = encode(document, metadata)
     return Revision(recorded, target.identifier, move, metadata, file, document, new_claims, expired)
+
+
+def _changed_columns(current: CurrentTabular, base: dict[str, Any], metadata: dict[str, Any]) -> ColumnNames | None:
+    """Return the names of the columns if the current schema changes.
+
+    It takes no time for most commits: a version shares the parts that it does not change with its base.
+    """
+    is_view = current.kind == Tabular.Kind.VIEW
+    pointer, parts = ("current-version-id", ("schemas", "versions")) if is_view else ("current-schema-id", ("schemas",))
+    if metadata.get(pointer) == base.get(pointer) and all(metadata.get(each) is base.get(each) for each in parts):
+        return None
+    return changed_column_names(base, metadata, is_view=is_view)
 
 
 _UPDATED: Final = {kind.value: Change.of_tabular(kind.value, "updated") for kind in Tabular.Kind}

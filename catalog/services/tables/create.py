@@ -22,6 +22,7 @@ from catalog.errors import (
     no_such_namespace,
     noun,
 )
+from catalog.iceberg.column_names import current_table_schema, current_view_schema, read_column_names
 from catalog.iceberg.create import create_table_metadata, equivalent_request, requested_format_version
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.iceberg.totals import read_totals
@@ -469,7 +470,9 @@ def _insert_rows(
         require_unclaimed(warehouse=warehouse, location=each, owner=tabular_id)
     claim(warehouse=warehouse, owner=tabular_id, locations=further)
     document = inline_or_none(new.document, new.kind) if new.is_verbatim else new.document
-    insert_version(tabular_id, document, read_totals(new.metadata) if new.kind == Tabular.Kind.TABLE else None)
+    is_table = new.kind == Tabular.Kind.TABLE
+    columns = read_column_names((current_table_schema if is_table else current_view_schema)(new.metadata))
+    insert_version(tabular_id, document, columns, read_totals(new.metadata) if is_table else None)
     if snapshots:
         by = None if new.request is None else facts.by  # a registered table was written by others
         rows = [Snapshot(tabular_id=tabular_id, committed_by=by, **snapshot_row(each)) for each in snapshots]

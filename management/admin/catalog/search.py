@@ -1,4 +1,4 @@
-"""Search over everything that the user may see: by name, tag, location or id. Nothing is cached."""
+"""Search over everything that the user may see: by name, column, tag, location or id. Nothing is cached."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ MAX_IN_BOX: Final = 20
 
 LABELS: Final[dict[Scope, Text]] = {
     Scope.NAME: _("Names"),
+    Scope.COLUMN: _("Columns"),
     Scope.TAG: _("Tags"),
     Scope.LOCATION: _("Locations"),
     Scope.ID: _("Ids"),
@@ -74,5 +75,6 @@ def _shown(hit: SearchHit) -> dict[str, Any]:
         "where": " / ".join(hit.path) or hit.kind,
         "url": url or object_url(hit.kind, hit.id, hit.warehouse_id),
         "tags": hit.tags,
+        "columns": hit.columns,
         "location": hit.location,
     }

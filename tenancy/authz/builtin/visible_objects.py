@@ -47,8 +47,8 @@ SELECT path, privilege FROM granted
 UNION ALL
 SELECT id, NULL FROM (SELECT id FROM inside LIMIT %s) AS namespaces
 """  # noqa: S608 - constants
-"""The paths and privileges of the grants of a subject and of its roles; and the securable ids of the namespaces that are
-granted, and of those below."""
+"""The paths and privileges of the grants of a subject and of its roles; and the securable ids of the namespaces that
+are granted, and of those below."""
 
 
 def read_visible_objects(subject: Subject, roles: Sequence[UUID]) -> VisibleObjects | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
@@ -11,13 +12,17 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.models import Namespace, Tabular
+from catalog.models import Namespace, Tabular, TabularColumns
 from catalog.selectors.search import SearchText, search_for
+from icekeeper.kernel.names import name_key
 from storage.models import Warehouse
 from storage.selectors import list_warehouses_of_projects_for
 from storage.services.warehouses import create_warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.actions import Can
 from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import check_permissions
+from tenancy.authz.port import PermissionCheck
 from tenancy.models import Project, TagDefinition
 from tenancy.models.securable import ObjectRef
 from tenancy.services.projects import create_project
@@ -124,6 +129,41 @@ def test_search_finds_names_tags_locations_and_ids(
     assert "There are more" not in engineer.get("/ui/search/?q=o").text
 
 
+def test_search_finds_columns(
+    grants: None,  # noqa: F811
+    ids: Ids,  # noqa: F811
+    open_as: Open,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hit names its columns. Hidden tables neither appear nor displace visible ones, nor do unreadable schemas."""
+    names = f"\nid\naddress\naddress.City_{HOSTILE}\n"
+    tables = TabularColumns.objects.filter(tabular__uuid__in=ids.tables.values())
+    assert tables.update(names=names, keys=name_key(names)) == 2
+    table = f'<a href="/ui/warehouse/{ids.warehouse}/table/{ids.tables["open"]}/"'
+    engineer, guest = open_as("engineer"), open_as("guest")
+    monkeypatch.setattr("catalog.selectors.search.FIRST_BATCH", 1)
+    for text in ("address", "column: ADDRESS", "address.ci", "city_"):
+        shown = engineer.get(f"/ui/search/?part=results&q={quote(text)}").text
+        assert shown.count("<a href=") == shown.count(table) == 1, text
+        assert "<code>address" in shown
+        assert HOSTILE not in shown
+        assert "<a href=" not in guest.get(f"/ui/search/?part=results&q={quote(text)}").text
+    assert table in engineer.get("/ui/search/?in=column&q=id").text
+    for text in ("name: address", "column: a", "column: addr_ss", "tag: address"):
+        assert "<a href=" not in engineer.get(f"/ui/search/?part=results&q={quote(text)}").text, text
+    both = engineer.get("/ui/search/?part=results&q=a").text  # the name of the table, too short for a part of a column
+    assert table in both
+    assert "<code>" not in both
+
+    def without_metadata(actor: Actor, checks: Sequence[PermissionCheck]) -> list[bool]:
+        allowed = check_permissions(actor, checks)
+        return [is_so and check[0] is not Can.GET_METADATA for is_so, check in zip(allowed, checks, strict=True)]
+
+    monkeypatch.setattr("catalog.selectors.search.check_permissions", without_metadata)
+    assert "<a href=" not in engineer.get("/ui/search/?part=results&q=address").text
+    assert "<code>" not in engineer.get("/ui/search/?part=results&q=open.a").text
+
+
 def test_hidden_candidates_do_not_displace_visible_ones(
     grants: None,  # noqa: F811
     ids: Ids,  # noqa: F811
@@ -192,17 +232,31 @@ def test_search_reads_indexes(warehouse: Warehouse) -> None:
     plans = {}
     with connection.cursor() as cursor:
         cursor.execute(_MANY_TABLES, [warehouse.pk, namespace.pk])
-        cursor.execute("SELECT gin_clean_pending_list('tabular_by_part_of_name')")
-        cursor.execute("ANALYZE catalog_tabular, storage_warehouse")
+        cursor.execute(_THEIR_COLUMNS)
+        for index in ("tabular_by_part_of_name", "column_by_part_of_name"):
+            cursor.execute("SELECT gin_clean_pending_list(%s)", [index])
+        cursor.execute("ANALYZE catalog_tabular, catalog_tabularcolumns, storage_warehouse")
+        for text in ("column: total_7777", "column: 77"):
+            with CaptureQueriesContext(connection) as captured:
+                search_for(actor=INTERNAL, wanted=SearchText.parse(text), projects=[], limit=10)
+            (read,) = (each["sql"] for each in captured if "AS part" in each["sql"])
+            cursor.execute(f"EXPLAIN {read}")
+            plans[text] = "\n".join(row[0] for row in cursor.fetchall())
         for text in ("orders7777", "sales.orders7777", "s3://bucket/a/orders7777", str(uuid4())):
             with CaptureQueriesContext(connection) as captured:
                 search_for(actor=INTERNAL, wanted=SearchText.parse(text), projects=[], limit=10)
-            (read,) = (each["sql"] for each in captured if 'FROM "catalog_tabular"' in each["sql"])
+            (read,) = (
+                each["sql"]
+                for each in captured
+                if 'FROM "catalog_tabular"' in each["sql"] and "AS part" not in each["sql"]
+            )
             cursor.execute(f"EXPLAIN {read}")
             plans[text] = "\n".join(row[0] for row in cursor.fetchall())
     assert "tabular_by_part_of_name" in plans["orders7777"]
     assert "tabular_by_part_of_name" in plans["sales.orders7777"]
     assert "tabular_by_location" in plans["s3://bucket/a/orders7777"]
+    assert plans["column: total_7777"].count("column_by_part_of_name") >= 2
+    assert "column_by_part_of_name" in plans["column: 77"]
     assert "Seq Scan on catalog_tabular" not in "".join(plans.values())
 
 
@@ -212,4 +266,11 @@ INSERT INTO catalog_tabular (id, warehouse_id, namespace_id, kind, uuid, name, n
 SELECT gen_random_uuid(), %s, %s, 'table', gen_random_uuid(), 'orders' || n, 'orders' || n,
        's3://bucket/a/orders' || n, '', false, now(), now()
   FROM generate_series(1, 10000) n
+"""
+
+_THEIR_COLUMNS = """
+INSERT INTO catalog_tabularcolumns (tabular_id, names, keys)
+SELECT id, names, names
+  FROM (SELECT id, E'\\nid\\nall_have_it\\n' || replace(name, 'orders', 'total_') || E'\\n' AS names
+          FROM catalog_tabular) AS named
 """
