@@ -22,7 +22,7 @@ from icekeeper.kernel.http.paging import Page, build_page, decode_token, encode_
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import Missing, are_allowed, require_permission_and_check
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import VisibleObjects, authorizer
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.signing_keys import derived_keys
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 BATCH_SIZE: Final = 500
 """Minimum batch of one permission check beyond the first page."""
+VISIBLE_BATCH_SIZE: Final = 100
+"""Minimum batch where nearly all items are visible."""
 MAX_CHECKED_TOGETHER: Final = 50_000
 """Maximum batch of one permission check."""
 MAX_SCANNED: Final = 10_000
@@ -79,6 +81,13 @@ def visible_page(
         # Visible ids of deleted items may be many: batches grow.
         wanted = min(max(BATCH_SIZE, wanted * 10), MAX_CHECKED_TOGETHER)
     return build_page(found, page)
+
+
+def batch_size(page: Page, visible: VisibleObjects | None, *, sees_everything: bool) -> int:
+    """Return the number of items of a batch of `scan_visible`; `visible` are those that the items are among."""
+    if sees_everything:
+        return page.sql_limit
+    return BATCH_SIZE if visible is None else max(page.sql_limit, VISIBLE_BATCH_SIZE)
 
 
 class Scan(NamedTuple, Generic[T]):

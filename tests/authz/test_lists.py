@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors import visible_pages
-from catalog.selectors.tables import deleted, search
+from catalog.selectors.tables import search
 from catalog.services.warehouse_statistics import beginning_of_hour, record_hour
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import write_page_token
@@ -246,8 +246,9 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     client: Client, manage: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse,
     soft_delete: int, monkeypatch: pytest.MonkeyPatch, listing: str,
 ) -> None:  # fmt: skip
-    """The page is then short, and its token continues the list."""
+    """The page is then short, and its token continues the list: for callers with too many grants to start from them."""
     client("alice")
+    monkeypatch.setattr("tenancy.authz.builtin.visible_objects.MAX_GRANTS", 0)
     for number in range(9):
         created = good(root.post("/namespaces/open/tables", {"name": f"zebra{number}", "schema": SCHEMA}))
         if number == 8:
@@ -256,7 +257,7 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
         for number in range(9):
             good(root.delete(f"/namespaces/open/tables/zebra{number}"))
     monkeypatch.setattr(visible_pages, "MAX_SCANNED", 4)
-    for module in (deleted, search):
+    for module in (visible_pages, search):
         monkeypatch.setattr(module, "BATCH_SIZE", 2)
     at, lengths = manage("alice"), list[int]()
     token: str | None = ""
@@ -274,6 +275,10 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
         assert len(lengths) < 20
     assert sum(lengths) == 1
     assert lengths[:2] == [0, 0]
+    if listing == "deleted":
+        monkeypatch.setattr("tenancy.authz.builtin.visible_objects.MAX_GRANTS", 9)
+        response = good(at.get(f"/warehouse/{warehouse.pk}/deleted-tabulars?pageSize=5&pageToken=")).json()
+        assert len(response["tabulars"]) == 1
 
 
 def _table(uuid: str) -> ObjectRef:

@@ -14,13 +14,14 @@ from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
-from catalog.selectors.visible_pages import BATCH_SIZE, open_page_token, scan_visible, seal_page_token
+from catalog.selectors.candidates import candidate_tabulars
+from catalog.selectors.visible_pages import batch_size, open_page_token, scan_visible, seal_page_token
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import MIN_ID, Page
 from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import action_forbidden
+from tenancy.authz.permissions import action_forbidden, visible_objects
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
@@ -59,9 +60,13 @@ def list_deleted_tabulars_for(
     if page.token:
         (after_text,) = open_page_token(page.token, page.kind)
         after = UUID(after_text)
+    visible = None if sees_everything else visible_objects(actor)
+    size = batch_size(page, visible, sees_everything=sees_everything)
+    dropped = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).dropped()
+    dropped = dropped.filter(candidate_tabulars(visible))
     found = scan_visible(
         actor=actor,
-        batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else BATCH_SIZE),
+        batches=_batches(dropped if namespace_id is None else dropped.filter(namespace_id=namespace_id), after, size),
         ref=lambda item: ObjectRef(Securable.Type(item.kind), item.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
@@ -70,13 +75,10 @@ def list_deleted_tabulars_for(
     return shown, None if cursor is None else seal_page_token(page.kind, str(cursor.id))
 
 
-def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: int) -> Iterator[list[DeletedTabular]]:
+def _batches(dropped: QuerySet[Any], after: UUID, size: int) -> Iterator[list[DeletedTabular]]:
     expiration = Task.objects.live().filter(
         queue=Task.Queue.SOFT_DELETION, warehouse_id=OuterRef("warehouse_id"), entity_id=OuterRef("pk")
     )
-    dropped = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id).dropped()
-    if namespace_id is not None:
-        dropped = dropped.filter(namespace_id=namespace_id)
     rows: QuerySet[Any] = (
         dropped.annotate(expires_at=Coalesce(Subquery(expiration.values("scheduled_for")[:1]), F("deleted_at")))
         .select_related("namespace")

@@ -15,8 +15,9 @@ from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
+from catalog.selectors.candidates import candidate_tabulars
 from catalog.selectors.tables.undrop_preview import MAX_PREVIEWED, Named, Obstacle
-from catalog.selectors.visible_pages import BATCH_SIZE, open_page_token, scan_visible, seal_page_token
+from catalog.selectors.visible_pages import batch_size, open_page_token, scan_visible, seal_page_token
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page
@@ -24,7 +25,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key, path_key
 from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.permissions import action_forbidden, check_permissions
+from tenancy.authz.permissions import action_forbidden, check_permissions, visible_objects
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
@@ -64,7 +65,7 @@ def list_expiring_tabulars_for(
 ) -> tuple[list[Dropped], str | None]:
     """Return dropped tabulars, the next to expire first, and the next page's token.
 
-    All dropped rows of the warehouse are sorted for a page. Raises `NoSuchWarehouse`, `Forbidden`.
+    All dropped rows that the caller sees are sorted for a page. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     may_list, sees_everything = require_on_warehouse(
         actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING]
@@ -75,9 +76,11 @@ def list_expiring_tabulars_for(
     if page.token:
         at, own_id = open_page_token(page.token, page.kind)
         after = datetime.fromisoformat(at), UUID(own_id)
+    visible = None if sees_everything else visible_objects(actor)
+    size = batch_size(page, visible, sees_everything=sees_everything)
     found = scan_visible(
         actor=actor,
-        batches=_batches(warehouse_id, filters, after, page.sql_limit if sees_everything else BATCH_SIZE),
+        batches=_batches(_dropped(warehouse_id).filter(candidate_tabulars(visible)), filters, after, size),
         ref=lambda row: ObjectRef(Securable.Type(row.kind), row.pk),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
@@ -102,9 +105,9 @@ def _dropped(warehouse_id: UUID) -> QuerySet[Any]:
 
 
 def _batches(
-    warehouse_id: UUID, filters: DeletedFilters, after: tuple[datetime, UUID] | None, size: int
+    dropped: QuerySet[Any], filters: DeletedFilters, after: tuple[datetime, UUID] | None, size: int
 ) -> Iterator[list[Any]]:
-    rows = _dropped(warehouse_id).order_by("expires_at", "pk")
+    rows = dropped.order_by("expires_at", "pk")
     if filters.levels:
         key = path_key(filters.levels)
         rows = rows.filter(Q(namespace__path_key=key) | Q(namespace__path_key__startswith=f"{key}{LEVEL_SEPARATOR}"))
