@@ -1,31 +1,34 @@
-"""What the overview of the console shows of warehouses: counts of objects, tasks that failed, and drops that expire."""
+"""What overviews in the console show of warehouses: numbers, rankings, tasks, changes, and grants that expire."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import F, OuterRef, Q, Subquery, Window
-from django.db.models.functions import RowNumber, TruncDate
+from django.db.models import OuterRef, Subquery
 
-from catalog.models import LargeTable, Tabular, WarehouseSize, WarehouseStatistic
+from catalog.models import Tabular, WarehouseStatistic
+from catalog.selectors.overview_history import History, read_history
 from catalog.selectors.overview_operations import LatestChange, QueueHealth, list_latest_changes, list_queue_health
-from icekeeper.kernel.clock import now
+from catalog.selectors.overview_rankings import Rankings, read_rankings
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
 from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import check_permissions
+from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.models import Project, Securable
-from tenancy.models.securable import ObjectRef
+from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.selectors.expiring_grants import ExpiringGrants, find_expiring_grants
+from tenancy.selectors.projects import server_ref
 
 R = TypeVar("R")
 
@@ -38,8 +41,7 @@ MAX_COUNTED: Final = 20_000
 """Objects that one page counts, in all warehouses together; numbers of further ones are those recorded last."""
 
 MAX_SHOWN_TASKS: Final = 3
-SIZE_HISTORY: Final = timedelta(days=30)
-MAX_LARGEST: Final = 10
+_ON_WAREHOUSES: Final = (Can.INCLUDE_IN_LIST, Can.LIST_EVERYTHING, Can.GET_ALL_TASKS, Can.READ_GRANTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,6 @@ class FailedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """The sum over warehouses at the end of an hour."""
-
-    hour: datetime
-    records: int
-    files_size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Overview:
     """`counts` has the warehouses in which the caller sees everything, `partly_visible` those with only some of it.
 
@@ -87,8 +80,9 @@ class Overview:
     changes: tuple[LatestChange, ...]
     failed_blocks: frozenset[str]
     """Names of the parts that could not be read; they are empty."""
-    sizes: tuple[Size, ...]
-    largest: tuple[LargeTable, ...]
+    history: History
+    rankings: Rankings
+    expiring_grants: ExpiringGrants | None
 
     @property
     def warehouses(self) -> int:
@@ -107,10 +101,10 @@ class Overview:
         return sum(each.generic_tables or 0 for each in self.counts)
 
 
-def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
-    """Return the overview of the warehouses of `projects` that `actor` may see.
+def get_overview_for(*, actor: Actor, projects: Sequence[Project], moments: Sequence[datetime]) -> Overview:
+    """Return the overview of the warehouses of `projects` that `actor` may see, with numbers at those moments.
 
-    At most eight statements and one permission check, however many warehouses there are. Counts are those of whole
+    At most nine statements and one permission check, however many warehouses there are. Counts are those of whole
     warehouses, and so only for callers with the permission to list everything in one; tasks likewise.
     """
     found = list(
@@ -118,44 +112,97 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project]) -> Overview:
         .filter(project__in=projects)
         .order_by("id")[: MAX_WAREHOUSES + 1]
     )
-    refs = [ObjectRef(Securable.Type.WAREHOUSE, each.pk) for each in found[:MAX_WAREHOUSES]]
-    wanted = (Can.INCLUDE_IN_LIST, Can.LIST_EVERYTHING, Can.GET_ALL_TASKS)
-    decisions = check_permissions(actor, [(action, ref) for ref in refs for action in wanted])
-    whole, partly, with_tasks = [], [], []
-    for number, warehouse in enumerate(found[:MAX_WAREHOUSES]):
-        is_visible, sees_everything, sees_tasks = decisions[number * len(wanted) : (number + 1) * len(wanted)]
-        if sees_everything:
-            whole.append(warehouse)
-        elif is_visible:
-            partly.append(warehouse)
-        if sees_tasks:
-            with_tasks.append(warehouse.pk)
-    ids, failures = [each.pk for each in whole], set[str]()
+    visible = _check(actor, found[:MAX_WAREHOUSES], [each.pk for each in projects])
+    return _read(visible, moments, has_more=len(found) > MAX_WAREHOUSES)
 
-    def read(block: str, function: Callable[[Sequence[Any]], Sequence[R]], of: Sequence[Any]) -> tuple[R, ...]:
+
+def get_warehouse_overview_for(*, actor: Actor, warehouse: Warehouse, moments: Sequence[datetime]) -> Overview:
+    """Return the same of one warehouse, which the caller has read on behalf of `actor`. At most eight statements."""
+    return _read(_check(actor, [warehouse], [warehouse.project_id]), moments, has_more=False)
+
+
+def read_history_of_warehouse_for(*, actor: Actor, warehouse: Warehouse, moments: Sequence[datetime]) -> History:
+    """Return the recorded numbers alone, of a warehouse that the caller has read. Raises `Forbidden`."""
+    if not is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse.pk):
+        raise Forbidden("You do not have the permission to list everything in this warehouse")
+    return read_history([(warehouse.pk, warehouse.created_at)], [warehouse.project_id], moments)
+
+
+@dataclass(slots=True)
+class _Visible:
+    """What a caller may see of warehouses. Grants may be read below the securables `tops`, but not below `hidden`."""
+
+    whole: list[Warehouse] = field(default_factory=list)
+    partly: list[Warehouse] = field(default_factory=list)
+    with_tasks: list[UUID] = field(default_factory=list)
+    with_actors: set[UUID] = field(default_factory=set)
+    tops: list[str] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+
+
+def _check(actor: Actor, warehouses: Sequence[Warehouse], project_ids: Sequence[str]) -> _Visible:
+    of_projects = [ObjectRef(Securable.Type.PROJECT, each) for each in project_ids]
+    of_warehouses = [ObjectRef(Securable.Type.WAREHOUSE, each.pk) for each in warehouses]
+    checks = [
+        (Can.READ_AUDIT, server_ref()),
+        *((action, ref) for ref in of_projects for action in (Can.READ_AUDIT, Can.READ_GRANTS)),
+        *((action, ref) for ref in of_warehouses for action in _ON_WAREHOUSES),
+    ]
+    decisions = iter(check_permissions(actor, checks))
+    audits_all = next(decisions)
+    audited, granting = set[str](), set[str]()
+    visible = _Visible()
+    for project_id in project_ids:
+        if next(decisions) or audits_all:
+            audited.add(project_id)
+        if next(decisions):
+            granting.add(project_id)
+            visible.tops.append(securable_id(Securable.Type.PROJECT, project_id))
+    for warehouse in warehouses:
+        is_visible, sees_everything, sees_tasks, reads_grants = (next(decisions) for _ in _ON_WAREHOUSES)
+        own_id = securable_id(Securable.Type.WAREHOUSE, warehouse.pk)
+        if sees_everything:
+            visible.whole.append(warehouse)
+        elif is_visible:
+            visible.partly.append(warehouse)
+        if sees_tasks:
+            visible.with_tasks.append(warehouse.pk)
+        if warehouse.project_id in audited:
+            visible.with_actors.add(warehouse.pk)
+        if warehouse.status != Warehouse.Status.ACTIVE:
+            visible.hidden.add(own_id)
+        elif reads_grants and warehouse.project_id not in granting:
+            visible.tops.append(own_id)
+    return visible
+
+
+def _read(visible: _Visible, moments: Sequence[datetime], *, has_more: bool) -> Overview:
+    whole, ids, failures = visible.whole, [each.pk for each in visible.whole], set[str]()
+
+    def read(block: str, function: Callable[[], R], empty: R) -> R:
         try:
-            return tuple(function(of))
+            return function()
         except DatabaseError:
             logger.exception("a part of the overview could not be read: %s", block)
             failures.add(block)
-            return ()
+            return empty
 
-    failed = read("tasks", _failed_tasks, with_tasks)
-    queues = read("queues", list_queue_health, with_tasks)
-    sizes = read("sizes", _sizes, whole)
-    counts, largest = read("counts", _counts, whole), read("largest", _largest, whole)
-    changes = read("changes", list_latest_changes, ids)
+    ages = [(each.pk, each.created_at) for each in whole]
+    project_ids = sorted({each.project_id for each in whole})
+    failed = read("tasks", lambda: _failed_tasks(visible.with_tasks), list[FailedTask]())
+    queues = read("queues", lambda: list_queue_health(visible.with_tasks), list[QueueHealth]())
     return Overview(
-        counts=counts,
-        partly_visible=tuple(partly),
-        has_more=len(found) > MAX_WAREHOUSES,
-        failed_tasks=failed[:MAX_SHOWN_TASKS],
+        counts=read("counts", lambda: _counts(whole), ()),
+        partly_visible=tuple(visible.partly),
+        has_more=has_more,
+        failed_tasks=tuple(failed[:MAX_SHOWN_TASKS]),
         expiring_soon=sum(each.expiring_soon for each in queues),
-        queues=queues,
-        changes=changes,
+        queues=tuple(queues),
+        changes=tuple(read("changes", lambda: list_latest_changes(ids, visible.with_actors), [])),
+        history=read("history", lambda: read_history(ages, project_ids, moments), History()),
+        rankings=read("rankings", lambda: read_rankings(ids), Rankings()),
+        expiring_grants=read("grants", lambda: find_expiring_grants(visible.tops, visible.hidden), None),
         failed_blocks=frozenset(failures),
-        sizes=sizes,
-        largest=largest,
     )
 
 
@@ -218,47 +265,3 @@ def _failed_tasks(warehouse_ids: Sequence[UUID]) -> list[FailedTask]:
         FailedTask(row.pk, row.queue, tuple(row.entity_name), row.warehouse_id, row.attempt, row.message)
         for row in rows.order_by("-created_at", "-id")[: MAX_SHOWN_TASKS + 1]
     ]
-
-
-def _sizes(warehouses: Sequence[Warehouse]) -> tuple[Size, ...]:
-    """Return the sums at the start of the last 30 days, at the end of each day with a change, and now.
-
-    An hour is recorded only for warehouses that changed in it: each sum has the last row of each warehouse until then.
-    The period starts at midnight, so that a day has no rows both before it and in it.
-    """
-    end = now()
-    first = end.replace(hour=0, minute=0, second=0, microsecond=0) - SIZE_HISTORY
-    older = WarehouseSize.objects.filter(warehouse=OuterRef("pk"), hour__lt=first).order_by("-hour").values("pk")[:1]
-    seeds = Warehouse.objects.filter(pk__in=[each.pk for each in warehouses]).values_list(Subquery(older))
-    by_age = Window(
-        RowNumber(), partition_by=[F("warehouse"), TruncDate("hour", tzinfo=UTC)], order_by=F("hour").desc()
-    )
-    rows = (
-        WarehouseSize.objects.using(settings.READ_DATABASE)
-        .filter(Q(hour__gte=first) | Q(pk__in=seeds), warehouse__in=warehouses)
-        .annotate(by_age=by_age)
-        .filter(by_age=1)
-        .order_by("hour")
-    )
-    last: dict[UUID, tuple[int, int]] = {}
-    total_records, total_size = 0, 0
-    by_day: dict[date | None, Size] = {}
-    columns = ("warehouse_id", "hour", "records", "files_size")
-    for warehouse_id, hour, records, size in rows.values_list(*columns):
-        old_records, old_size = last.get(warehouse_id, (0, 0))
-        last[warehouse_id] = (records, size)
-        total_records += records - old_records
-        total_size += size - old_size
-        day = hour.date() if hour >= first else None
-        by_day[day] = Size(max(hour, first), total_records, total_size)
-    if by_day and end.date() not in by_day:
-        by_day[end.date()] = Size(end, total_records, total_size)
-    return tuple(by_day.values())
-
-
-def _largest(warehouses: Sequence[Warehouse]) -> tuple[LargeTable, ...]:
-    """Return the largest tables that exist: the inner join leaves out rows whose table was deleted meanwhile."""
-    rows = LargeTable.objects.using(settings.READ_DATABASE).filter(
-        warehouse__in=warehouses, rank__lte=MAX_LARGEST, tabular__deleted_at=None
-    )
-    return tuple(rows.select_related("tabular__namespace", "warehouse").order_by("-files_size", "pk")[:MAX_LARGEST])

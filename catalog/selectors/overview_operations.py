@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -51,6 +51,7 @@ class LatestChange:
     names: tuple[str, ...]
     at: datetime
     actor: str
+    """Empty if the caller may not know it."""
     warehouse_id: UUID
     kind: str
     uuid: UUID | None
@@ -87,19 +88,21 @@ def list_queue_health(warehouse_ids: Sequence[UUID]) -> list[QueueHealth]:
     return [QueueHealth(**row) for row in rows]
 
 
-def list_latest_changes(warehouse_ids: Sequence[UUID]) -> list[LatestChange]:
+def list_latest_changes(warehouse_ids: Sequence[UUID], with_actor: Collection[UUID]) -> list[LatestChange]:
     """Return the latest changes of objects in those warehouses, newest first, among the newest events. One statement.
 
-    Requires the permission to list everything in each.
+    Requires the permission to list everything in each, and to read the audit trail of those of `with_actor`: of the
+    others it is not said who changed them.
     """
     if not warehouse_ids:
         return []
     newest = OutboxEvent.objects.using(settings.READ_DATABASE).order_by("-id").values("pk")[:MAX_SEARCHED_EVENTS]
     rows = OutboxEvent.objects.using(settings.READ_DATABASE).filter(pk__in=newest, warehouse_id__in=warehouse_ids)
-    return [_change(row) for row in rows.order_by("-id").defer("data")[:MAX_CHANGES]]
+    shown = rows.order_by("-id").defer("data")[:MAX_CHANGES]
+    return [_change(row, row.actor if row.warehouse_id in with_actor else "") for row in shown]
 
 
-def _change(row: OutboxEvent) -> LatestChange:
+def _change(row: OutboxEvent, actor: str) -> LatestChange:
     kind = row.object_key.partition(":")[0]
     is_object = kind in {*Tabular.Kind.values, "namespace"}
     try:
@@ -108,5 +111,5 @@ def _change(row: OutboxEvent) -> LatestChange:
         uuid = None
     assert row.warehouse_id is not None  # noqa: S101 - by the filter
     return LatestChange(
-        row.type, tuple(json.loads(row.names)), row.at, row.actor, row.warehouse_id, kind if uuid else "", uuid
+        row.type, tuple(json.loads(row.names)), row.at, actor, row.warehouse_id, kind if uuid else "", uuid
     )

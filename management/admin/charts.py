@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from math import ceil, log10
 from typing import Final
 
-from management.templatetags.console import short_count
+from management.templatetags.console import byte_size, short_count
 
 WIDTH: Final = 560
 HEIGHT: Final = 190
@@ -17,6 +17,7 @@ _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LINES: Final = 4
 _LABELS: Final = 7
 _DAY: Final = timedelta(days=1)
+_BYTES_A_UNIT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,13 @@ class TrendChart:
     bottom: int = HEIGHT - _BOTTOM
 
 
-def draw_trend(name: str, moments: Sequence[datetime], series: Sequence[Series]) -> TrendChart:
+def draw_trend(
+    name: str, moments: Sequence[datetime], series: Sequence[Series], *, in_bytes: bool = False
+) -> TrendChart:
     """Draw lines over `moments`: at least two, equally far apart. The area below the last line is filled."""
-    highest = axis_end(max((value for each in series for value in each.values), default=0))
+    maximum = max((value for each in series for value in each.values), default=0)
+    highest = bytes_axis_end(maximum) if in_bytes else axis_end(maximum)
+    shown = byte_size if in_bytes else short_count
     x = [_LEFT + (WIDTH - _LEFT - _RIGHT) * number / (len(moments) - 1) for number in range(len(moments))]
 
     def y(value: float) -> float:
@@ -74,8 +79,7 @@ def draw_trend(name: str, moments: Sequence[datetime], series: Sequence[Series])
     base = HEIGHT - _BOTTOM
     area = f"{lines[-1].path} L{x[-1]:.1f} {base} L{x[0]:.1f} {base} Z" if lines else ""
     grid = tuple(
-        Label(short_count(highest * number / _LINES), round(y(highest * number / _LINES), 1))
-        for number in range(_LINES + 1)
+        Label(shown(highest * number / _LINES), round(y(highest * number / _LINES), 1)) for number in range(_LINES + 1)
     )
     return TrendChart(
         name, lines, area, grid, _time_labels(moments, x), tuple(each.name for each in series),
@@ -83,14 +87,22 @@ def draw_trend(name: str, moments: Sequence[datetime], series: Sequence[Series])
     )  # fmt: skip
 
 
-def axis_end(highest: float) -> float:
+def bytes_axis_end(highest: float) -> float:
+    """Return the end of an axis of bytes: the parts are round numbers of the unit in which they are shown."""
+    unit = 1.0
+    while highest >= _BYTES_A_UNIT * unit:
+        unit *= _BYTES_A_UNIT
+    return axis_end(highest / unit, smallest=0.1 if unit > 1 else 1.0) * unit
+
+
+def axis_end(highest: float, *, smallest: float = 1.0) -> float:
     """Return the end of an axis from 0 with four equal parts of 1, 2, 2.5 or 5 times a power of ten."""
     if highest <= 0:
         return float(_LINES)
     part = highest / _LINES
     power = 10.0 ** (ceil(log10(part)) - 1)
     step = next(each * power for each in _STEPS if each * power >= part * (1 - 1e-9))
-    return max(step, 1.0) * _LINES
+    return max(step, smallest) * _LINES
 
 
 def _time_labels(moments: Sequence[datetime], x: Sequence[float]) -> tuple[Label, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,25 @@ from django.conf import settings
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from catalog.models import LargeTable, Tabular, WarehouseSize, WarehouseStatistic
+from catalog.models import LargeTable, SlowTable, Tabular, WarehouseSize, WarehouseStatistic
 from catalog.selectors import overview
-from catalog.selectors.overview import SIZE_HISTORY, Overview, get_overview_for
+from catalog.selectors.overview import Overview, get_overview_for
+from catalog.selectors.overview_history import list_moments
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tenancy.actor import INTERNAL
-from tenancy.selectors.projects import get_project
+from tasks.models import Task
+from tenancy.actor import INTERNAL, Grantee
+from tenancy.models import Grant, Securable, User
+from tenancy.models.securable import securable_id
+from tenancy.selectors.projects import get_project, server_ref
+from tenancy.services.project_tasks import schedule_project_tasks
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
 NOW = datetime(2026, 11, 27, 12, 30, tzinfo=UTC)
-FIRST = datetime(2026, 10, 28, tzinfo=UTC)
+FIRST = datetime(2026, 10, 29, tzinfo=UTC)
 NUMBERS = ("tables", "views", "generic_tables")
 
 
@@ -35,13 +40,13 @@ def other(warehouse: Warehouse, storage_root: Path) -> Warehouse:
     return create_warehouse(actor=INTERNAL, project=get_project(None), name="other", storage_profile=profile)
 
 
-def shown() -> Overview:
-    return get_overview_for(actor=INTERNAL, projects=[get_project(None)])
+def shown(moments: Sequence[datetime] = ()) -> Overview:
+    return get_overview_for(actor=INTERNAL, projects=[get_project(None)], moments=moments)
 
 
-def sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[datetime, int, int]]:
-    monkeypatch.setattr(overview, "now", lambda: NOW)
-    return [(each.hour, each.records, each.files_size) for each in shown().sizes]
+def sizes(*moments: datetime) -> list[tuple[datetime, int | None, int | None, int | None]]:
+    points = shown(moments).history.points
+    return [(each.at, each.records, each.files_size, each.tables) for each in points]
 
 
 def record(warehouse: Warehouse, hour: datetime, records: int) -> None:
@@ -60,35 +65,38 @@ def tables_of(found: Overview) -> dict[str, int | None]:
     return {each.warehouse.name: each.tables for each in found.counts}
 
 
-def test_each_day_has_the_last_sums_of_it(
-    warehouse: Warehouse, other: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_moments_are_the_ends_of_steps() -> None:
+    days = list_moments(NOW)
+    assert (len(days), days[0], days[-2:]) == (31, FIRST, [NOW.replace(hour=0, minute=0), NOW])
+    hours = list_moments(NOW, timedelta(hours=24), timedelta(hours=6))
+    assert [each.hour for each in hours] == [18, 0, 6, 12, 12]
+
+
+def test_each_moment_has_the_last_numbers_before_it(warehouse: Warehouse, other: Warehouse) -> None:
+    """Rows of an hour have the numbers at its end. Before all warehouses existed, numbers are zero, not unknown."""
     yesterday = datetime(2026, 11, 26, 5, tzinfo=UTC)
     for number in range(3):
         record(warehouse, yesterday + timedelta(hours=number), 5 - number)
     record(other, yesterday, 1)
     record(other, NOW - timedelta(hours=1), 2)
-    assert sizes(monkeypatch) == [(yesterday + timedelta(hours=2), 4, 40), (NOW - timedelta(hours=1), 5, 50)]
+    recorded(other, 7)
+    moments = [yesterday + timedelta(hours=number) for number in range(4)]
+    expected = [(each, count, 10 * count) for each, count in zip(moments, (0, 6, 5, 4), strict=True)]
+    Warehouse.objects.update(created_at=yesterday + timedelta(minutes=1))
+    assert sizes(*moments, NOW) == [*((*each, 0) for each in expected), (NOW, 5, 50, 107)]
+    Warehouse.objects.filter(pk=other.pk).update(created_at=yesterday - timedelta(days=1))
+    assert sizes(*moments, NOW)[:2] == [(moments[0], None, None, None), (*expected[1], None)]
+    assert sizes(NOW + timedelta(hours=1)) == [(NOW + timedelta(hours=1), 5, 50, 7)]
+    assert sizes() == []
 
 
-def test_older_sizes_are_the_start_of_the_period(
-    warehouse: Warehouse, other: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The newest old hour of a warehouse is an older hour of another one, whose row of that hour does not count."""
-    assert NOW.replace(hour=0, minute=0) - SIZE_HISTORY == FIRST
-    shared = FIRST - timedelta(days=3)
-    record(warehouse, shared, 1)
-    record(other, shared, 100)
-    record(other, FIRST - timedelta(hours=1), 50)
-    record(warehouse, FIRST + timedelta(hours=2), 3)
-    expected = [(FIRST, 51, 510), (FIRST + timedelta(hours=2), 53, 530), (NOW, 53, 530)]
-    assert sizes(monkeypatch) == expected
-
-
-def test_a_quiet_warehouse_has_a_line(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sizes(monkeypatch) == []
-    record(warehouse, FIRST - timedelta(days=200), 7)
-    assert sizes(monkeypatch) == [(FIRST, 7, 70), (NOW, 7, 70)]
+def test_when_numbers_were_recorded(warehouse: Warehouse) -> None:
+    """The next task of a project is enqueued by the one that records."""
+    schedule_project_tasks(actor=INTERNAL)
+    Task.objects.filter(queue=Task.Queue.STATISTICS).update(created_at=NOW)
+    assert shown([NOW]).history.recorded_at is None
+    record(warehouse, NOW - timedelta(hours=1), 1)
+    assert shown([NOW]).history.recorded_at == NOW
 
 
 def test_objects_are_counted_in_the_smallest_warehouses(
@@ -128,17 +136,46 @@ def test_deleted_tables_are_not_shown(create_table: Callable[..., dict[str, Any]
     """A table can be deleted after its row was inserted, and before that insert is committed."""
     create_table("a")
     here = Tabular.objects.get()
+    figures = {"scans": 2, "planning_us": 8, "result_data_files": 4, "result_delete_files": 0, "result_data_bytes": 1}
     for rank, tabular_id in enumerate((new_id(), here.pk), start=1):
         LargeTable.objects.create(warehouse=warehouse, rank=rank, tabular_id=tabular_id, files_size=9)
+        SlowTable.objects.create(warehouse=warehouse, rank=rank, tabular_id=tabular_id, **figures)
     connections["default"].check_constraints()
-    assert [row.tabular for row in shown().largest] == [here]
+    largest, slowest = shown().rankings
+    assert [(row.uuid, row.levels, row.name, row.files_size) for row in largest] == [(here.uuid, ("ns",), "a", 9)]
+    assert [(row.name, row.scans, row.planning_us, row.result_data_bytes) for row in slowest] == [("a", 2, 8, 1)]
     Tabular.objects.update(deleted_at=now())
-    assert shown().largest == ()
+    assert shown().rankings == ((), ())
+
+
+def test_grants_that_expire_soon(warehouse: Warehouse, other: Warehouse) -> None:
+    def give(days: float, on: Warehouse, privilege: str) -> None:
+        own_id = securable_id(Securable.Type.WAREHOUSE, on.pk)
+        Grant.objects.create(
+            securable_id=own_id, path=Securable.objects.get(pk=own_id).path, user=ann, privilege=privilege,
+            expires_at=now() + timedelta(days=days),
+        )  # fmt: skip
+
+    ann = User.objects.create(id="oidc~ann", name="Ann", name_key="ann")
+    assert shown().expiring_grants is None
+    give(-1, warehouse, "select")
+    give(8, warehouse, "modify")
+    assert shown().expiring_grants is None
+    give(6, other, "select")
+    give(5, warehouse, "create")
+    found = shown().expiring_grants
+    assert found is not None
+    assert (found.count, found.grantee, found.project_id) == (2, Grantee(user_id="oidc~ann"), warehouse.project_id)
+    Warehouse.objects.filter(pk=warehouse.pk).update(status=Warehouse.Status.INACTIVE)
+    found = shown().expiring_grants
+    assert found is not None
+    assert found.count == 1
 
 
 def test_the_number_of_statements_is_that_of_the_docstring(warehouse: Warehouse, other: Warehouse) -> None:
     projects = [get_project(None)]
+    server_ref()  # read once in a process
     with CaptureQueriesContext(connections[settings.READ_DATABASE]) as captured:
-        get_overview_for(actor=INTERNAL, projects=projects)
+        get_overview_for(actor=INTERNAL, projects=projects, moments=[NOW])
     statements = [each["sql"] for each in captured.captured_queries]
-    assert len(statements) <= 8, statements
+    assert len(statements) <= 9, statements

@@ -77,6 +77,7 @@ def pages_and_calls(ids: Ids) -> dict[str, str]:
     compared = {
         f"/ui/project/{ids.project}/": f"{management}/project/{ids.project}",
         f"{warehouse}/": f"{management}/warehouse/{ids.warehouse}",
+        f"{warehouse}/overview/": f"{management}/warehouse/{ids.warehouse}",
         f"{warehouse}/storage/": f"{management}/warehouse/{ids.warehouse}",
         f"{warehouse}/rules/": f"{management}/warehouse/{ids.warehouse}",
         f"{warehouse}/tasks/": f"{management}/warehouse/{ids.warehouse}",

@@ -206,7 +206,7 @@ _SQLITE_TRANSLATIONS = (
     (re.compile(r"\bjson_agg\("), "json_group_array("),
     (re.compile(r"\bstring_agg\("), "group_concat("),
     (re.compile(r"\bstrpos\("), "instr("),
-    (re.compile(r"\bunnest\(%s::uuid\[\]\) AS (\w+)\(value\)"), r"json_each(%s) AS \1"),
+    (re.compile(r"\bunnest\(%s::(?:uuid|timestamptz)\[\]\) AS (\w+)\(value\)"), r"json_each(%s) AS \1"),
     (re.compile(r"::uuid\b"), ""),  # SQLite stores text
     # The parts need no quoting in JSON.
     (

@@ -26,6 +26,7 @@ from management.admin.catalog.snippet_targets import snippet_target
 from management.admin.catalog.snippets import Snippet, list_first_table_snippets
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, crumbs
+from management.admin.operations.overview import warehouse_overview_context, warehouse_overview_csv
 from management.admin.operations.statistics import warehouse_statistics_context, warehouse_statistics_csv
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
@@ -40,6 +41,7 @@ from tenancy.authz.actions import Can
 
 TABS: Final = (
     Tab("contents", _("Contents")),
+    Tab("overview", _("Overview")),
     Tab("storage", _("Storage")),
     Tab("rules", _("Rules")),
     Tab("access", _("Access")),
@@ -96,6 +98,8 @@ class WarehousePage(Page):
                 shown |= contents_context(self.request, self.actor, warehouse_id, None)
                 if not shown["rows"] and shown["is_first_page"]:
                     shown["first_table"] = self._first_table(warehouse)
+        elif current == "overview":
+            shown |= warehouse_overview_context(self.request, self.actor, warehouse)
         elif current == "storage":
             shown["profile"] = json_lines(warehouse.storage_profile)
         elif current == "access":
@@ -110,6 +114,11 @@ class WarehousePage(Page):
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if kwargs.get("tab") == "statistics" and request.GET.get("format") == "csv":
             return warehouse_statistics_csv(request, self.actor, kwargs["warehouse_id"])
+        if kwargs.get("tab") == "overview" and request.GET.get("format") == "csv":
+            warehouse = get_warehouse_for(
+                actor=self.actor, action=Can.GET_METADATA, warehouse_id=kwargs["warehouse_id"]
+            )
+            return warehouse_overview_csv(request, self.actor, warehouse)
         return super().get(request, **kwargs)
 
     def post(self, request: HttpRequest, *, warehouse_id: UUID, tab: str = "") -> HttpResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TABS = {
-    "warehouse/{warehouse}": ("", "storage/", "rules/", "access/", "tasks/", "statistics/"),
+    "warehouse/{warehouse}": ("", "overview/", "storage/", "rules/", "access/", "tasks/", "statistics/"),
     "warehouse/{warehouse}/namespace/{sales}": ("", "deleted/", "properties/", "access/", "activity/"),
     "warehouse/{warehouse}/table/{table}": (
         "", "schema/", "snapshots/", "files/", "usage/", "health/", "preview/", "access/", "properties/", "activity/",

@@ -43,13 +43,13 @@ HISTORY = """
 import math, random
 from datetime import timedelta
 from uuid import UUID
-from catalog.models import LargeTable, Tabular, WarehouseSize
+from catalog.models import LargeTable, SlowTable, Tabular, WarehouseSize, WarehouseStatistic
 from icekeeper.kernel.clock import now
-from management.models import EndpointStatistic
+from management.models import CallHour, EndpointStatistic, LoadDuration
 random.seed(22)
 warehouse, project = UUID("{warehouse}"), "{project}"
 hour = now().replace(minute=0, second=0, microsecond=0)
-calls = []
+calls, hours, durations = [], [], []
 for back in range(24 * 30):
     at = hour - timedelta(hours=back)
     load = 1.2 + math.sin((at.hour - 8) / 24 * 2 * math.pi) - (0.7 if at.weekday() > 4 else 0)
@@ -65,12 +65,31 @@ for back in range(24 * 30):
                 project_id=project, warehouse_id=warehouse, endpoint=endpoint, status=status, hour=at, count=count,
                 created_at=at, updated_at=at,
             ))
+    hours.append(CallHour(
+        project_id=project, warehouse_id=warehouse, hour=at, succeeded=base * 4 + base // 5,
+        client_errors=base // 12 + base // 60, server_errors=base // 800, commits=base // 5,
+    ))
+    durations += [
+        LoadDuration(project_id=project, warehouse_id=warehouse, hour=at, limit_ms=limit_ms, count=int(base * share))
+        for limit_ms, share in ((3, 2.2), (5, 1.2), (10, 0.4), (20, 0.1 + back / 9000), (50, 0.08))
+    ]
 EndpointStatistic.objects.bulk_create(calls, ignore_conflicts=True)
+CallHour.objects.bulk_create(hours, ignore_conflicts=True)
+LoadDuration.objects.bulk_create(durations, ignore_conflicts=True)
 WarehouseSize.objects.filter(warehouse=warehouse).delete()
 WarehouseSize.objects.bulk_create([
     WarehouseSize(
         warehouse_id=warehouse, hour=hour - timedelta(hours=back), records=int(4.1e9 * 0.9994**back),
         files_size=int(18.4 * 2**40 * 0.9993**back), data_files=int(61000 * 0.9995**back),
+        snapshots=int(212000 * 0.9996**back),
+    )
+    for back in range(1, 24 * 30)
+])
+WarehouseStatistic.objects.filter(warehouse=warehouse).delete()
+WarehouseStatistic.objects.bulk_create([
+    WarehouseStatistic(
+        warehouse_id=warehouse, hour=hour - timedelta(hours=back), tables=max(1, 11 - back // 90),
+        views=int(back < 300), generic_tables=int(back < 500), updated_at=hour,
     )
     for back in range(1, 24 * 30)
 ])
@@ -84,8 +103,20 @@ LargeTable.objects.bulk_create([
     )
     for rank, (name, size) in enumerate(sizes.items(), start=1)
 ])
+SlowTable.objects.filter(warehouse=warehouse).delete()
+SlowTable.objects.bulk_create([
+    SlowTable(
+        warehouse_id=warehouse, rank=rank, tabular=rows[name], scans=scans, planning_us=scans * milliseconds * 1000,
+        result_data_files=scans * files, result_delete_files=scans * files * deletes,
+        result_data_bytes=scans * files * size,
+    )
+    for rank, (name, scans, milliseconds, files, deletes, size) in enumerate((
+        ("shipments", 412, 4130, 9100, 0, 2 * 2**20), ("order_lines", 2291, 1870, 640, 3, 90 * 2**20),
+        ("features", 1104, 620, 3100, 0, 310 * 2**20), ("ledger", 5120, 48, 12, 0, 240 * 2**20),
+    ), start=1)
+])
 """
-"""What a month of use records: calls by hour, sizes by hour, and the largest tables."""
+"""What a month of use records: calls and numbers by hour, the largest and the slowest tables."""
 
 
 class PictureCatalog(CatalogServer):

@@ -15,6 +15,10 @@ from catalog.selectors import overview
 from icekeeper.kernel.clock import now
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tasks.models import Task
+from tenancy.models import Grant, Securable
+from tenancy.models.securable import ObjectRef
+from tests.authz.conftest import user
+from tests.authz.tree_fixtures import give
 from tests.console.conftest import Open
 from tests.console.operations.test_tasks import tasks  # noqa: F401 - fixture
 from tests.console.test_rights import HIDDEN_NAMES, Ids, grants, ids  # noqa: F401 - fixtures
@@ -77,12 +81,49 @@ def test_queues_and_changes_of_visible_warehouses(
     def fail(*_: Any) -> None:
         raise DatabaseError("statement timeout")
 
-    monkeypatch.setattr(overview, "_largest", fail)
+    monkeypatch.setattr(overview, "read_rankings", fail)
     monkeypatch.setattr(overview, "list_queue_health", fail)
     page = browser.get("/ui/")
     assert page.status == 200
     for text in ("Some parts could not be read", "Try again", "Latest changes"):
         assert text in page.text, text
+
+
+def test_what_overviews_show_depends_on_permissions(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F811
+    """Who changed an object needs `read_audit`, grants `read_grants`, numbers the permission to list everything."""
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, ids.warehouse), user("reader"))
+    Grant.objects.filter(user_id="oidc~engineer").update(expires_at=now() + timedelta(days=3, minutes=1))
+    by_page = {}
+    for name in ("lead", "reader", "engineer"):
+        browser = open_as(name)
+        for address in ("/ui/", f"/ui/project/{ids.project}/", f"/ui/warehouse/{ids.warehouse}/overview/"):
+            page = browser.get(address)
+            main = page.text.partition('id="ik-main"')[2]
+            by_page[name, address.split("/")[2]] = [
+                text
+                for text in ("createTable", "oidc~root", "1 grant expires", "in 3 d", "who=user%3Aoidc~engineer",
+                             "Slowest scan planning", "You see a part", "of=history")
+                if text in main
+            ]  # fmt: skip
+    numbers, grant = "Slowest scan planning", ["1 grant expires", "in 3 d", "who=user%3Aoidc~engineer"]
+    assert by_page == {
+        ("lead", ""): ["createTable", "oidc~root", *grant, numbers],
+        ("lead", "project"): ["createTable", "oidc~root", *grant, numbers],
+        ("lead", "warehouse"): ["createTable", "oidc~root", *grant, numbers, "of=history"],
+        ("reader", ""): ["createTable", numbers],
+        ("reader", "project"): ["createTable", numbers],
+        ("reader", "warehouse"): ["createTable", numbers, "of=history"],
+        ("engineer", ""): [],
+        ("engineer", "project"): [],
+        ("engineer", "warehouse"): ["You see a part"],
+    }
+    tab = f"/ui/warehouse/{ids.warehouse}/overview/?format=csv"
+    history = open_as("reader").get(f"{tab}&of=history&period=24h")
+    table = list(csv.reader(io.StringIO(history.text)))
+    assert (history.status, len(table), table[0][:3]) == (200, 26, ["time", "tables", "views"])
+    calls_status = [open_as(name).get(tab).status for name in ("lead", "reader", "engineer", "guest")]
+    history_status = [open_as(name).get(f"{tab}&of=history").status for name in ("lead", "engineer", "guest")]
+    assert (calls_status, history_status) == ([200, 200, 403, 404], [200, 403, 404])
 
 
 def test_identity_providers(grants: None, open_as: Open) -> None:  # noqa: F811

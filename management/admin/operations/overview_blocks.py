@@ -1,0 +1,163 @@
+"""Blocks of overviews: what needs attention, rankings of tables, queues and latest changes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from catalog.selectors.overview import Overview
+from catalog.selectors.overview_operations import LatestChange
+from catalog.selectors.overview_rankings import RankedTable
+from management.admin.access.principals import principal_value
+from management.admin.navigation import Text, object_url
+from management.admin.operations.task_texts import QUEUES
+from management.templatetags.console import byte_size, relative_time, short_count
+from tenancy.selectors.expiring_grants import MAX_EXPIRING, ExpiringGrants
+
+MAX_ATTENTION: Final = 6
+_SECOND_US: Final = 1_000_000
+_SMALL_FILE: Final = 32 * 1024 * 1024
+_MANY_FILES: Final = 100
+"""Files that a scan reads, from which on their size is a likely reason."""
+
+BLOCKS: Final[dict[str, Text]] = {
+    "counts": gettext_lazy("Warehouses"),
+    "history": gettext_lazy("Data and rows"),
+    "rankings": gettext_lazy("Largest and slowest tables"),
+    "tasks": gettext_lazy("Failed tasks"),
+    "queues": gettext_lazy("Queues"),
+    "changes": gettext_lazy("Latest changes"),
+    "grants": gettext_lazy("Grants that expire soon"),
+}
+"""Titles of the parts of `Overview` that can fail on their own."""
+
+
+def blocks_context(overview: Overview) -> dict[str, Any]:
+    """Return what the templates show of `overview`, besides tiles and charts."""
+    names = {each.warehouse.pk: each.warehouse.name for each in overview.counts}
+
+    def name_of(table: RankedTable) -> str:
+        return ".".join((names.get(table.warehouse_id, ""), *table.levels, table.name))
+
+    return {
+        "overview": overview,
+        "failed_blocks": [title for block, title in BLOCKS.items() if block in overview.failed_blocks],
+        "largest": [_large_table(each, name_of(each)) for each in overview.rankings.largest],
+        "slowest": [_slow_table(each, name_of(each)) for each in overview.rankings.slowest],
+        "queues": [(each, QUEUES.get(each.queue, each.queue)) for each in overview.queues],
+        "changes": [_change(each) for each in overview.changes],
+        "names_actors": any(each.actor for each in overview.changes),
+        "attention": _attention(overview)[:MAX_ATTENTION],
+        "recorded_at": overview.history.recorded_at,
+    }
+
+
+def _large_table(row: RankedTable, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "url": object_url("table", row.uuid, row.warehouse_id),
+        "records": row.records,
+        "files_size": row.files_size,
+        "data_files": row.data_files,
+    }
+
+
+def _slow_table(row: RankedTable, name: str) -> dict[str, Any]:
+    scans = row.scans or 1
+    return {
+        "name": name,
+        "url": reverse("admin:table-tab", args=[row.warehouse_id, row.uuid, "health"]),
+        "seconds": (row.planning_us or 0) / scans / _SECOND_US,
+        "scans": row.scans,
+        "files": (row.result_data_files or 0) / scans,
+        "reason": _reason(row),
+    }
+
+
+def _reason(row: RankedTable) -> str:
+    """Return the likely reason of slow planning; empty where the reports show none."""
+    files, deletes = row.result_data_files or 0, row.result_delete_files or 0
+    if not files:
+        return ""
+    if deletes >= files:
+        return _("%(count)s delete files for each data file") % {"count": short_count(deletes / files)}
+    size = (row.result_data_bytes or 0) / files
+    if files / (row.scans or 1) < _MANY_FILES:
+        return ""
+    if size < _SMALL_FILE:
+        return _("small files, of %(size)s on average") % {"size": byte_size(size)}
+    return _("%(count)s files in each scan") % {"count": short_count(files / (row.scans or 1))}
+
+
+def _attention(overview: Overview) -> list[dict[str, Any]]:
+    """Return the sentences of "Needs attention", the worst first."""
+    rows: list[dict[str, Any]] = [
+        {
+            "tone": "bad",
+            "icon": "cross",
+            "subject": _("Task %(queue)s of %(name)s failed")
+            % {"queue": task.queue, "name": ".".join(task.name) or _("a warehouse")},
+            "text": _("after %(count)s attempts:") % {"count": task.attempt},
+            "code": task.message[:200],
+            "url": reverse("admin:task", args=[task.warehouse_id, task.id]),
+            "label": _("Open task"),
+        }
+        for task in overview.failed_tasks
+    ]
+    rows += [
+        {
+            "tone": "bad",
+            "icon": "clock",
+            "subject": ngettext("%(count)s task is overdue", "%(count)s tasks are overdue", each.overdue)
+            % {"count": each.overdue},
+            "text": _("in the queue %(queue)s: check that workers run") % {"queue": each.queue},
+            "url": reverse("admin:tasks"),
+            "label": _("Tasks"),
+        }
+        for each in overview.queues
+        if each.overdue
+    ]
+    if overview.expiring_grants is not None:
+        rows.append(_expiring_grants(overview.expiring_grants))
+    if overview.expiring_soon:
+        count = overview.expiring_soon
+        rows.append(
+            {
+                "tone": "warning",
+                "icon": "undo",
+                "subject": ngettext("%(count)s dropped object", "%(count)s dropped objects", count) % {"count": count},
+                "text": _("can be restored for less than 24 hours"),
+                "url": reverse("admin:deleted"),
+                "label": _("Deleted objects"),
+            }
+        )
+    return rows
+
+
+def _expiring_grants(grants: ExpiringGrants) -> dict[str, Any]:
+    count = f"{MAX_EXPIRING}+" if grants.count > MAX_EXPIRING else str(grants.count)
+    query = {"project": grants.project_id or "", "who": principal_value(grants.grantee)}
+    return {
+        "tone": "warning",
+        "icon": "key",
+        "subject": ngettext("%(count)s grant expires", "%(count)s grants expire", grants.count) % {"count": count},
+        "text": ngettext("within 7 days: %(time)s", "within 7 days, the first %(time)s", grants.count)
+        % {"time": relative_time(grants.expires_at)},
+        "url": f"{reverse('admin:access-review')}?{urlencode(query)}",
+        "label": _("Access review"),
+    }
+
+
+def _change(change: LatestChange) -> dict[str, Any]:
+    url = None if change.uuid is None else object_url(change.kind, change.uuid, change.warehouse_id)
+    return {
+        "type": change.type,
+        "name": ".".join(change.names),
+        "at": change.at,
+        "actor": change.actor,
+        "url": None if change.type.startswith("drop") else url,
+    }
