@@ -24,6 +24,12 @@ _AFTER_SEPARATORS: Final = re.compile(rf'([;|\t\r\n][\s"{_BLANKS}]*)(?=[=+\-@＝
 """A separator, and the characters that can precede a formula: quotes are written twice, which is an empty text."""
 
 
+class Number(str):
+    """The text of a number, which is written as it is: no formula, though it may begin with a sign."""
+
+    __slots__ = ()
+
+
 def csv_response(
     name: str, header: Sequence[str], parts: Iterable[Iterable[Sequence[object]]]
 ) -> StreamingHttpResponse:
@@ -49,6 +55,8 @@ def _encode(rows: Iterable[Sequence[Any]]) -> bytes:
 
 def cell(value: object) -> str:
     """Return the text of a value, changed if spreadsheets would take it for a formula; None is empty."""
+    if isinstance(value, Number):
+        return value
     text = "" if value is None else str(value)
     marked = _AFTER_SEPARATORS.sub(r"\1'", text)
     return f"'{marked}" if text.lstrip(_BLANKS).startswith(_FORMULAS) else marked

@@ -176,3 +176,35 @@ class PasswordAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempts} since {self.started_at:%Y-%m-%d %H:%M}"
+
+
+class SqlQuery(models.Model):
+    """A query of a user on the page SQL. Its text may contain personal data: only this user can read it.
+
+    While it runs `finished_at` is null, which one row of a user can have at most.
+    """
+
+    class Status(models.TextChoices):
+        RUNNING = "running"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, related_name="+", db_index=False)
+    warehouse_id = models.UUIDField(help_text="Not a foreign key: the text outlives the warehouse.")
+    sql = models.TextField()
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.RUNNING)
+    row_count = models.PositiveIntegerField(null=True, help_text="Rows on the page, null unless it succeeded.")
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "SQL query"
+        verbose_name_plural = "SQL queries"
+        constraints = [
+            models.UniqueConstraint(fields=["user"], condition=Q(finished_at=None), name="sql_query_one_runs_a_user")
+        ]
+        indexes = [models.Index(fields=["user", "-started_at"], name="sql_query_by_user")]
+
+    def __str__(self) -> str:
+        return f"{self.status} of {self.user_id}"

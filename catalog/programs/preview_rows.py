@@ -23,7 +23,7 @@ MAX_COLUMNS: Final = 100
 MAX_FILES: Final = 1_000
 """Data files that are opened until enough rows are found."""
 MAX_ERROR: Final = 400
-_ENVIRONMENT: Final = {
+ENVIRONMENT: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # the others reserve more address space than the limit
     "ARROW_IO_THREADS": "2",
     "OMP_NUM_THREADS": "1",
@@ -41,40 +41,26 @@ _SECRET: Final = re.compile(r"secret|token|key|sas", re.IGNORECASE)
 
 def respond(frame: bytes) -> Any:
     given = json.loads(frame)
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(ENVIRONMENT)
     try:
         return _read(given)
     except Exception as error:  # noqa: BLE001 - files are written by clients: anything can be raised
-        text = _without_secrets(f"{type(error).__name__}: {error}", given["properties"])
+        text = without_secrets(f"{type(error).__name__}: {error}", given["properties"])
         return {"error": text[:MAX_ERROR]}
 
 
 def _read(given: Mapping[str, Any]) -> dict[str, Any]:
     import pyarrow as pa
-    from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO, _read_all_delete_files
-    from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadataUtil
+    from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
     pa.set_cpu_count(1)
-    locations = TableLocations(given["locations"], given["root"])
-
-    class TableFileIO(PyArrowFileIO):  # type: ignore[misc]  # untyped
-        """Reads files of the table only: their paths are in files that clients write."""
-
-        def new_input(self, location: str) -> Any:
-            locations.require_inside(location)
-            return super().new_input(location)
-
-    metadata = TableMetadataUtil.parse_raw(given["metadata"])
-    io = TableFileIO(given["properties"])
-    table = Table(("preview",), metadata, given["metadata-location"], io, NoopCatalog("preview"))
+    table, io = open_table(given)
     wanted, names = given["rows"], [each.name for each in _schema_of(table, given["snapshot-id"]).fields]
     scan = table.scan(snapshot_id=given["snapshot-id"], limit=wanted)
     if len(names) > MAX_COLUMNS:
         scan = scan.select(*names[:MAX_COLUMNS])
-    arrow = ArrowScan(metadata, io, scan.projection(), AlwaysTrue(), limit=wanted)
+    arrow = ArrowScan(table.metadata, io, scan.projection(), AlwaysTrue(), limit=wanted)
 
     def batches() -> Iterator[Any]:
         for number, task in enumerate(scan.plan_files()):
@@ -97,6 +83,27 @@ def _read(given: Mapping[str, Any]) -> dict[str, Any]:
         "rows": [[write_value(row.get(name), given["max-text"]) for name, _ in columns] for row in rows],
         "hidden-columns": max(0, len(names) - MAX_COLUMNS),
     }
+
+
+def open_table(given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return PyIceberg's table of a document, and the FileIO, which reads only files of that table."""
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    locations = TableLocations(given["locations"], given["root"])
+
+    class TableFileIO(PyArrowFileIO):  # type: ignore[misc]  # untyped
+        """Reads files of the table only: their paths are in files that clients write."""
+
+        def new_input(self, location: str) -> Any:
+            locations.require_inside(location)
+            return super().new_input(location)
+
+    metadata = TableMetadataUtil.parse_raw(given["metadata"])
+    io = TableFileIO(given["properties"])
+    return Table(("preview",), metadata, given["metadata-location"], io, NoopCatalog("preview")), io
 
 
 def _schema_of(table: Any, snapshot_id: int) -> Any:
@@ -180,7 +187,7 @@ def describe_values(values: Sequence[Any], limit: int) -> dict[str, Any]:
     }
 
 
-def _without_secrets(text: str, properties: Mapping[str, str]) -> str:
+def without_secrets(text: str, properties: Mapping[str, str]) -> str:
     for name, value in properties.items():
         if value and _SECRET.search(name):
             text = text.replace(value, "***")

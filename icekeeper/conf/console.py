@@ -101,7 +101,35 @@ class PreviewSettings(BaseModel):
         2 << 30, description="Limit of the address space of the process of a preview"
     )
     processes: Annotated[int, Field(ge=1, le=64)] = Field(
-        1, description="Maximum number of concurrent previews of each server process; further ones get 503"
+        2,
+        description="Maximum number of concurrent previews and SQL queries of each server process; further ones get "
+        "503",
+    )
+
+
+class SqlSettings(BaseModel):
+    """`ICEKEEPER__CONSOLE__SQL__*`: the page SQL, whose queries are run by child processes of the server.
+
+    Their number is limited by `ICEKEEPER__CONSOLE__PREVIEW__PROCESSES`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(
+        default=True, description="Run SQL in the console over tables whose data the user has the permission to read"
+    )
+    rows: Annotated[int, Field(ge=1, le=10_000)] = Field(1_000, description="Maximum number of rows on the page")
+    timeout: Annotated[BoundedDuration, Field(ge=1, le=300)] = Field(
+        30.0, description="Time after which the process of a query is killed"
+    )
+    table_bytes: Annotated[int, Field(ge=1 << 20)] = Field(
+        256 << 20,
+        description="Maximum size of the files of all tables of a query, which are read in full; larger ones are "
+        "rejected before anything is read",
+    )
+    memory_bytes: Annotated[int, Field(ge=2 << 30)] = Field(
+        3 << 30,
+        description="Limit of the address space of the process of a query; DuckDB may use what is above 1.5 GiB",
     )
 
 
@@ -126,6 +154,7 @@ class ConsoleSettings(BaseModel):
         None, description="Name of this environment in a badge on every page of the console, such as `production`"
     )
     preview: PreviewSettings = Field(default_factory=PreviewSettings, description="Preview of rows in the console")
+    sql: SqlSettings = Field(default_factory=SqlSettings, description="SQL in the console")
     providers: dict[str, ConsoleProviderSettings] = Field({}, description="The console as a client of providers")
 
 

@@ -58,6 +58,7 @@ GROUPS: Final = (
         (
             Entry("overview", _("Overview"), "overview", "admin:index", key="o"),
             Entry("catalog", _("Catalog"), "catalog", "admin:catalog", key="c"),
+            Entry("sql", _("SQL"), "sql", "admin:sql"),
             Entry("deleted", _("Deleted objects"), "deleted", "admin:deleted", key="d"),
         ),
     ),
@@ -97,13 +98,14 @@ def navigation(actor: Actor, section: str) -> list[Group]:
         sections = find_open_sections(actor=actor)
     except (CatalogError, DatabaseError):  # also the page of this error has a sidebar
         sections = OpenSections(GUARDED, frozenset())
+    hidden = set() if settings.ICEKEEPER.console.sql.enabled else {"sql"}
     groups = [
         Group(
             group.title,
             tuple(
                 replace(entry, url=reverse(entry.view), is_current=entry.section == section)
                 for entry in group.entries
-                if sections.shows(entry.section)
+                if sections.shows(entry.section) and entry.section not in hidden
             ),
         )
         for group in GROUPS

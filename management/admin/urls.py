@@ -49,6 +49,7 @@ from management.admin.operations.task import TaskPage
 from management.admin.operations.task_changes import TaskChangePage
 from management.admin.operations.tasks import TasksPage
 from management.admin.pages import Page
+from management.admin.sql.page import SqlPage
 from management.admin.warehouses.add import WarehouseAddPage
 from management.admin.warehouses.edit import WarehouseDeletePage, WarehouseEditPage
 from management.admin.warehouses.storage import CredentialEditPage, StorageEditPage, StorageValidatePage
@@ -94,6 +95,7 @@ urlpatterns = [
     page("deleted/restore/", RestorePage, "restore"),
     page("deleted/delete/", ExpireNowPage, "expire-now"),
     page("deleted/undo/", UndoDropAction, "undo-drop"),
+    page("sql/", SqlPage, "sql"),
     page("task/", TasksPage, "tasks"),
     page("task/change/", TaskChangePage, "task-change"),
     page("statistics/", StatisticsPage, "statistics"),

@@ -24,12 +24,14 @@ ON_SERVER: Final = {
     "audit": Can.READ_AUDIT,
 }
 ON_A_PROJECT: Final = {
+    "sql": Can.INCLUDE_IN_LIST,
     "roles": Can.LIST_ROLES,
     "tags": Can.LIST_TAGS,
     "audit": Can.READ_AUDIT,
     "statistics": Can.GET_ENDPOINT_STATISTICS,
 }
-"""`audit` needs the permission on the server, or on one project."""
+"""`audit` needs the permission on the server, or on one project. `sql` needs a permission on something in a project:
+which tables a user can read is not known without a look at all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,7 @@ def pages_with_actions(of: Objects) -> dict[str, ApiCall]:
         f"{at}/namespace/{of.namespace}/change/?do=drop&target=table:{of.table}": ApiCall(warehouse),
         f"{at}/namespace/{of.namespace}/access/": ApiCall(f"{warehouse}/namespace/{of.namespace}/actions"),
         f"{at}/table/{of.table}/access/": table,
+        f"/ui/sql/?warehouse={of.warehouse}&table={of.table}": table,
         f"{at}/task/{task}/": ApiCall(f"{warehouse}/task/by-id/{task}"),
         f"/ui/task/change/?warehouse={of.warehouse}&action=cancel&task={task}": ApiCall(warehouse),
         f"/ui/deleted/restore/{dropped}": ApiCall(f"{warehouse}/deleted-tabulars"),

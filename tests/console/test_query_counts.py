@@ -38,7 +38,15 @@ def test_query_counts(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F
         f"/ui/catalog/tree/?node=warehouse:{ids.warehouse}",
         f"/ui/catalog/tree/?node=namespace:{ids.warehouse}:{ids.open}",
     ]
-    others = ["/ui/", "/ui/catalog/", "/ui/warehouse/", "/ui/deleted/", "/ui/task/", "/ui/search/?q=open"]
+    others = [
+        "/ui/",
+        f"/ui/sql/?warehouse={ids.warehouse}&table={ids.tables['open']}",
+        "/ui/catalog/",
+        "/ui/warehouse/",
+        "/ui/deleted/",
+        "/ui/task/",
+        "/ui/search/?q=open",
+    ]
     chosen = f"target=table:{ids.tables['open']}"
     previews = [
         f"/ui/warehouse/{ids.warehouse}/namespace/{ids.open}/change/?do=drop&{chosen}",

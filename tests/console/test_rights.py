@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import pytest
@@ -212,6 +213,41 @@ def test_pages_of_changes_need_the_action_of_the_api(grants: None, ids: Ids, ope
         assert address in shown, "the control of an allowed action"
     assert statuses == expected
     assert not [address for address, status in expected.items() if status != 200 and address in shown]
+
+
+class _NamingProcess:
+    """In place of the process that runs SQL: the statement names one table, and has no rows."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def ask(self, frame: bytes) -> Any:
+        sql = json.loads(frame).get("sql")
+        named = {"tables": [sql.split()[-1].split(".")]} if sql else {"columns": [], "rows": []}
+        return {**named, "has-more": False, "bytes": 0}
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_sql_reads_the_tables_of_the_api(
+    grants: None, ids: Ids, open_as: Open, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("catalog.services.sql_query.BoundedProcess", _NamingProcess)
+    browser = open_as(name)
+    texts = {}
+    for table in ("open.a", "closed.a", "closed.unknown"):
+        namespace, _, own_name = table.partition(".")
+        path = f"/catalog/v1/{ids.warehouse}/namespaces/{namespace}/tables/{own_name}/credentials"
+        expected = call("GET", path, headers={"authorization": f"Bearer {name}"}).status
+        sql = f"SELECT 1 FROM {table}"  # noqa: S608
+        page = browser.post("/ui/sql/", {"action": "run", "warehouse": ids.warehouse, "sql": sql})
+        assert page.status == expected, table
+        texts[table] = without_random_parts(page).replace(table, "")
+    if name == "guest":
+        assert texts["closed.a"] == texts["closed.unknown"]
 
 
 def without_random_parts(page: Any) -> str:

@@ -43,6 +43,7 @@ NOT_RUN: Final = {
     ("console.md", "sign_in_address"): "the code differs each time: tests/console/browser/test_using.py",
     ("console.md", "LAKEKEEPER__UI__OPENID_CLIENT_ID"): SETTINGS + "tests/console/sign_in/test_keycloak.py",
     ("console.md", "set_password"): "it asks for a password: tests/console/sign_in/test_ways_in.py",
+    ("console.md", "FROM sales.orders JOIN"): "it is for the page SQL: tests/console/tables/test_sql.py",
     ("engines.md", "SAIL_CATALOG__LIST"): "settings of Sail with the keys of a store: tests/engines/test_sail.py",
     ("engines.md", "CREATE OR REPLACE TABLE"): "it fetches Spark's jars: tests/spark/test_spark_sql.py",
     ("engines.md", "remote-signing"): TRIED,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -24,7 +26,8 @@ from catalog.selectors.permission_objects import tabular_object
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
-from catalog.services.preview import Preview, PreviewFailed, preview_rows
+from catalog.services.preview import Preview, preview_rows
+from catalog.services.row_access import ReadFailed
 from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.json.strict import read_stored_json
 from management.admin.access.tab import access_context
@@ -156,7 +159,11 @@ class MetadataPage(TabularPage):
         return metadata_of(Version(self.loaded.id, self.loaded.metadata_location), self.loaded.document)
 
     def head(self) -> dict[str, Any]:
-        return {"format_version": self.metadata.get("format-version")}
+        return {"format_version": self.metadata.get("format-version"), "sql_url": self.sql_url()}
+
+    def sql_url(self) -> str:
+        """Return the address of the page SQL with a first query; empty where there is none."""
+        return ""
 
     def snippets(self, view_dialects: tuple[str, ...] = ()) -> tuple[Snippet, ...]:
         """Return the code with which engines read the tabular, at the address where the browser sees the server."""
@@ -255,6 +262,12 @@ class TablePage(MetadataPage):
     def reads_data(self) -> bool:
         return self.loaded.rights is not None
 
+    def sql_url(self) -> str:
+        if not self.reads_data or not settings.ICEKEEPER.console.sql.enabled:
+            return ""
+        tabular = self.located.tabular
+        return f"{reverse('admin:sql')}?{urlencode({'warehouse': tabular.warehouse_id, 'table': tabular.uuid})}"
+
     def visible_tabs(self) -> Sequence[Tab]:
         """Rows, and values of partitions in manifests, need the permission to read data."""
         hidden = set() if self.reads_data else {"files", "preview"}
@@ -302,7 +315,7 @@ class TablePage(MetadataPage):
                 metadata=self.metadata,
                 snapshot_id=snapshot_id,
             )
-        except PreviewFailed as failed:
+        except ReadFailed as failed:
             return None, str(failed)
         return rows, ""
 

@@ -21,8 +21,8 @@ def test_entries_by_kind_of_user(sign_in: SignIn) -> None:
     allowed = {kind: find_open_sections(actor=Actor(user_id=kind.value)).allowed for kind in Kind}
     assert allowed == {
         Kind.ROOT: GUARDED,
-        Kind.LEAD: {"roles", "tags", "audit", "statistics"},
-        Kind.ENGINEER: {"roles", "tags", "statistics"},
+        Kind.LEAD: {"roles", "tags", "audit", "statistics", "sql"},
+        Kind.ENGINEER: {"roles", "tags", "statistics", "sql"},
         Kind.GUEST: set(),
     }
 

@@ -24,6 +24,7 @@ OTHERS = (
     "deleted/",
     "task/",
     "task/change/?warehouse={warehouse}&action=cancel&task={task}",
+    "sql/?warehouse={warehouse}&table={table}",
     "statistics/",
     "statistics/?period=24h&project={project}",
     "audit/",

@@ -15,7 +15,9 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for
 from catalog.services import preview
-from catalog.services.preview import Preview, PreviewFailed, preview_rows
+from catalog.services.preview import Preview, preview_rows
+from catalog.services.row_access import ReadFailed, reading_slot
+from catalog.services.sql_query import run_sql
 from icekeeper.kernel.errors.types import Busy
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.models import Warehouse
@@ -102,16 +104,13 @@ def test_rows_of_local_files(
     assert reader.post(page, {"snapshot": "2"}).status == 404
     assert reader.post(page.replace("preview", "schema"), {}).status == 404
 
-    assert preview._slots(1).acquire(blocking=False)
-    try:
-        with pytest.raises(Busy):
-            read(warehouse.pk)
-    finally:
-        preview._slots(1).release()
+    limit(monkeypatch, processes=1)
+    with reading_slot(), pytest.raises(Busy):
+        read(warehouse.pk)
     limit(monkeypatch, timeout=0.2)
     assert "it took longer than 0.2 seconds" in reader.post(page, {"snapshot": "1"}).plain
     limit(monkeypatch, timeout=20.0, memory_bytes=200 << 20)
-    with pytest.raises(PreviewFailed, match="The rows could not be read"):
+    with pytest.raises(ReadFailed, match="The rows could not be read"):
         read(warehouse.pk)
     monkeypatch.setattr(preview, "PACKAGES", ("no_such_package",))
     shown = reader.post(page, {"snapshot": "1"})
@@ -132,7 +131,7 @@ def test_files_outside_of_the_table_are_not_read(
     secret.write_bytes((folder / "data" / "rows.parquet").read_bytes())
     (folder / "data" / "link.parquet").symlink_to(secret)
     commit(catalog, manifest_list, metadata["last-updated-ms"] + 1)
-    with pytest.raises(PreviewFailed, match=r"PermissionError: .* is outside of the location of the table"):
+    with pytest.raises(ReadFailed, match=r"PermissionError: .* is outside of the location of the table"):
         read(warehouse.pk)
 
 
@@ -148,7 +147,10 @@ def test_rows_in_an_object_store(
     warehouse = Warehouse.objects.get(name="lake")
     found = read(warehouse.pk)
     assert (len(found.rows), found.rows[0], found.columns[1].nulls) == (100, ["0", MARKUP], 1)
+    sql = 'SELECT sum(id) FROM "ns".t WHERE name IS NOT NULL'
+    queried = run_sql(actor=INTERNAL, warehouse_id=warehouse.pk, sql=sql, max_rows=10, max_text=10)
+    assert (queried.rows, queried.has_more) == ([["7139"]], False)
     profile = {**warehouse.storage_profile, "sts-enabled": False}
     Warehouse.objects.filter(pk=warehouse.pk).update(storage_profile=profile, version=warehouse.version + 1)
-    with pytest.raises(PreviewFailed, match="vends no credentials"):
+    with pytest.raises(ReadFailed, match="vends no credentials"):
         read(warehouse.pk)

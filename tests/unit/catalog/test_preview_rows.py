@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from catalog.programs.preview_rows import TableLocations, _without_secrets, describe_values, write_value
+from catalog.programs.preview_rows import TableLocations, describe_values, without_secrets, write_value
 
 MISREAD = ("\n", "\r", "\t", "\0", "\x7f", "?", "#", "\\")
 
@@ -65,4 +65,4 @@ def test_locations(tmp_path: Path) -> None:
 
 def test_secrets_in_errors() -> None:
     properties = {"s3.secret-access-key": "hidden", "s3.region": "eu"}
-    assert _without_secrets("denied for hidden in eu", properties) == "denied for *** in eu"
+    assert without_secrets("denied for hidden in eu", properties) == "denied for *** in eu"
