@@ -25,11 +25,17 @@ from tenancy.selectors.objects import NamedObject
 from tenancy.selectors.principal_names import PrincipalName
 
 T = Securable.Type
+SHOWN_CURES: Final = 4
+_ARROW: Final = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box of a chain. `edge` is the text on the line that leads to it; `is_privilege` sets that in monospace."""
+    """A box of a chain. `edge` is the text on the line that leads to it; `is_privilege` sets that in monospace.
+
+    `until` is when the privilege on the line expires, `expires_at` when the membership in the role of the box does.
+    `through` are the namespaces between two boxes, which have none of their own.
+    """
 
     icon: str
     title: Text
@@ -39,7 +45,11 @@ class Box:
     is_privilege: bool = False
     is_last: bool = False
     is_hidden: bool = False
+    is_missing: bool = False
     expires_at: datetime | None = None
+    until: datetime | None = None
+    kind: Text = ""
+    through: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +60,31 @@ class Cure:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantSource:
+    """The only grant of a chain; `kind` of its object is empty where the name of the object has it."""
+
+    grantee: str
+    is_role: bool
+    privilege: str
+    kind: Text
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """`verdict` is `allowed`, `denied` or `unknown`. `source` is set where a single grant is the reason."""
+    """`verdict` is `allowed`, `denied` or `unknown`. `source` is set where a single grant is the reason.
+
+    The first of `cures` are those nearest to the object, the others are `more_cures`.
+    """
 
     verdict: str
     principal: str
     action: str
-    source: tuple[str, str, str] | None
+    source: GrantSource | None
     standing: Text
     rows: Sequence[Sequence[Box]]
     cures: Sequence[Cure]
+    more_cures: Sequence[Cure]
     is_pending_delivery: bool
 
 
@@ -82,6 +107,12 @@ def view_explanation(
     """
     expected = explained.standing != Standing.BLOCKED and (explained.is_by_grants or explained.standing is not None)
     rows = _rows(explained.chain, principal, checked)
+    if not rows and explained.standing is None and explained.is_allowed is False and not expected:
+        rows = [[_first(principal), replace(_box(checked, _("no grant")), is_last=True, is_missing=True)]]
+    cures = [
+        Cure(each.privilege, _describe_object(each.object, checked), _grant_url(each, grantee))
+        for each in explained.cures
+    ]
     return ExplanationView(
         verdict="unknown" if explained.is_allowed is None else "allowed" if explained.is_allowed else "denied",
         principal=principal.name,
@@ -89,10 +120,8 @@ def view_explanation(
         source=_source(explained.chain, principal),
         standing="" if explained.standing is None else _STANDING.get(explained.standing, ""),
         rows=rows,
-        cures=[
-            Cure(each.privilege, _describe_object(each.object, checked), _grant_url(each, grantee))
-            for each in explained.cures
-        ],
+        cures=cures[:SHOWN_CURES],
+        more_cures=cures[SHOWN_CURES:],
         is_pending_delivery=explained.is_allowed is not None and explained.is_allowed != expected,
     )
 
@@ -117,8 +146,7 @@ def _is_named(named: NamedObject) -> bool:
     return named.name is not None or bool(named.levels)
 
 
-def _source(chain: Sequence[VisibleStep | None], principal: PrincipalName) -> tuple[str, str, str] | None:
-    """Return grantee, privilege and object of the only grant of a chain."""
+def _source(chain: Sequence[VisibleStep | None], principal: PrincipalName) -> GrantSource | None:
     steps = [step for step in chain if step is not None and step.grant is not None]
     if len(steps) != 1 or None in chain:
         return None
@@ -126,8 +154,11 @@ def _source(chain: Sequence[VisibleStep | None], principal: PrincipalName) -> tu
     grant = step.grant
     if grant is None or grant.through is None:
         return None
-    grantee = grant.through[-1].role_name if grant.through else principal.name
-    return grantee, grant.privilege, label_of(step.object)
+    through, named = grant.through, step.object
+    is_role = bool(through) or principal.kind == "role"
+    kind = KIND_LABELS[named.securable_type] if _is_named(named) else ""
+    grantee = through[-1].role_name if through else principal.name
+    return GrantSource(grantee, is_role, grant.privilege, kind, label_of(named))
 
 
 def _rows(chain: Sequence[VisibleStep | None], principal: PrincipalName, checked: NamedObject) -> list[list[Box]]:
@@ -148,11 +179,23 @@ def _rows(chain: Sequence[VisibleStep | None], principal: PrincipalName, checked
                 rows = rows or [[_first(principal)]]
                 rows[-1].append(_box(step.object, _("leads to")))
         else:
-            rows[-1].append(_box(step.object, _link(previous, step.object)))
+            _append_object(rows[-1], _box(step.object, _link(previous, step.object)))
         previous = step.object
     if rows and previous is not None and _same(previous, checked):
         rows[-1][-1] = replace(rows[-1][-1], is_last=True)
     return rows
+
+
+def _append_object(row: list[Box], box: Box) -> None:
+    """Add the next object; a namespace between two others becomes a text in the box after it."""
+    last = row[-1]
+    if last.edge == box.edge and not last.is_hidden and not last.is_privilege:
+        row.pop()
+        through = (*last.through, last.title)
+        names = _ARROW.join(str(each) for each in through)
+        note = _("%(kind)s, through %(names)s") % {"kind": box.kind, "names": names}
+        box = replace(box, note=note, through=through)
+    row.append(box)
 
 
 def _first(principal: PrincipalName) -> Box:
@@ -177,13 +220,13 @@ def _roles(grant: VisibleGrant) -> list[Box]:
 
 
 def _granted(step: VisibleStep, grant: VisibleGrant) -> Box:
-    return replace(_box(step.object, grant.privilege), is_privilege=True, expires_at=grant.expires_at)
+    return replace(_box(step.object, grant.privilege), is_privilege=True, until=grant.expires_at)
 
 
 def _box(named: NamedObject, edge: str) -> Box:
     kind = KIND_LABELS[named.securable_type]
     title = (named.levels[-1] if named.levels and named.name is None else named.name) or label_of(named)
-    return Box(icon_of(named.securable_type), title, kind, page_url(named), edge)
+    return Box(icon_of(named.securable_type), title, kind, page_url(named), edge, kind=kind)
 
 
 def _same(one: NamedObject, other: NamedObject) -> bool:

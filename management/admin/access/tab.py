@@ -23,7 +23,7 @@ from management.admin.access.explanation import ExplanationView, view_explanatio
 from management.admin.access.matrix import ROWS_A_PAGE, view_matrix
 from management.admin.access.objects import KIND_LABELS, access_url, key_of, label_of
 from management.admin.access.principals import ICONS, Picked, Picker, principal_value, read_picked
-from tenancy.actor import Actor, Grantee, acting_as
+from tenancy.actor import Actor, Grantee, acting_as, is_instance_admin
 from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Securable
@@ -268,7 +268,7 @@ class AccessTab:
         may_change = self._changeable()
         options = [_option(each) for each in self.privileges if each.name in may_change]
         if not options:
-            return {}
+            return {"no_grant_text": self._no_grant_text()}
         problem = ""
         try:
             picked = read_picked(draft, "grantee", actor=self.actor, project=self.shown.project)
@@ -286,6 +286,20 @@ class AccessTab:
                 "problem": problem,
             }
         }
+
+    def _no_grant_text(self) -> str:
+        """Return why the viewer reads the grants and cannot change them, and what to do."""
+        needed = _(
+            "To change them, you need manage_grants or ownership on this %(kind)s or on an object above: ask a user "
+            "who has one of them."
+        ) % {"kind": KIND_LABELS[self.ref.type]}
+        if not is_instance_admin(self.actor):
+            return f"{_('You can read these grants, but not change them.')} {needed}"
+        reason = _("Instance admins can read grants, but not change them.")
+        other = _(
+            "You can also add the user to a role that has the privilege: instance admins manage the members of roles."
+        )
+        return f"{reason} {needed} {other}"
 
     def _managed_access(self) -> ManagedAccessView:
         found = get_managed_access_for(actor=self.actor, ref=self.ref, missing=self.shown.target.missing)

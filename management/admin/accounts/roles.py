@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.access.principals import grants_url, list_choices_for, read_principal
+from management.admin.accounts.role_graph import draw_role_graph
 from management.admin.accounts.user_ids import user_url
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
@@ -180,7 +181,8 @@ class RolePage(RoleOfAddress):
                     )
                 case "nesting":
                     below, above = get_nested_roles_for(actor=self.actor, project=self.project, role_id=role.pk)
-                    shown |= {"below": _tree(below), "above": _tree(above)}
+                    graph = draw_role_graph(role.pk, role.name, below=below, above=above)
+                    shown |= {"below": _tree(below), "above": _tree(above), "graph": graph}
                 case "all-members":
                     shown |= self._all_members()
         except Forbidden as error:

@@ -111,6 +111,9 @@ def test_an_explanation_shows_the_chain_through_nested_roles(lake: Lake, sign_in
     chain = text[text.index('<ol class="ik-chain"') :].partition("</ol>")[0]
     found = [chain.index(each) for each in ("Jun ", "bi-emea", "analysts ", "select", "sales ", "lines ")]
     assert found == sorted(found)
+    assert "through orders " in chain, "the namespace between"
+    assert "because the role <b>analysts" in text
+    assert "on the namespace <b>sales" in text
     assert "Allowed" in text
 
 
@@ -118,6 +121,8 @@ def test_a_denial_shows_the_grants_that_would_allow_it(lake: Lake, sign_in: Sign
     query = {"who": "user:local~jun", "action": "write_data"}
     text = sign_in("steward").get(lake.form("lines", "explain"), query).content.decode()
     assert "Denied" in text
+    assert "no grant</span>" in text
+    assert "more grants on objects above" in text
     assert "Any one of these grants would allow it:" in text
     assert "<code>modify</code>" in text
     (form,) = re.findall(r'"([^"]*grantee=user%3Alocal~jun&amp;privilege=modify#grants)">on this table', text)
@@ -148,6 +153,21 @@ def test_everyone_may_have_their_own_access_explained(lake: Lake, sign_in: SignI
 def test_an_instance_admin_sees_that_no_grant_is_the_reason(lake: Lake, sign_in: SignIn) -> None:
     text = sign_in("admin").get(lake.form("lines", "explain"), {"action": "drop"}).content.decode()
     assert "Instance admins have this permission without a grant." in text
+    assert "ik-chain" not in text
+
+
+@pytest.mark.parametrize("view", ["", "?view=matrix"])
+def test_a_viewer_without_a_grant_form_sees_why(lake: Lake, sign_in: SignIn, view: str) -> None:
+    reason, cure = (
+        "Instance admins can read grants, but not change them.",
+        "you need manage_grants or ownership on this",
+    )
+    of_admin = sign_in("admin").get(lake.url("lines") + view).content.decode()
+    assert reason in of_admin
+    assert cure in of_admin
+    assert "New grant" not in of_admin
+    of_steward = sign_in("steward").get(lake.url("lines") + view).content.decode()
+    assert cure not in of_steward
 
 
 @pytest.mark.parametrize("who", ["user:local~missing", "role:0197f3c2-0000-7000-8000-000000000000", "x", "role:1"])

@@ -187,6 +187,8 @@ def test_nesting(sign_in: SignIn, project: Project) -> None:
         (0, "left", False), (1, "leaf", False), (2, HOSTILE, False), (0, "right", False), (1, "leaf", True),
     ]  # fmt: skip
     assert is_escaped(page)
+    assert page.text.count('class="ik-role-line"') == 5
+    assert page.text.count('<a href="/ui/role/') >= page.text.count("ik-role-box") - 1 >= 5
     above = lead.get(f"/ui/role/{hostile.pk}/nesting/").text
     assert above.index(">leaf</a>") < above.index(">left</a>") < above.index(">right</a>")
 
