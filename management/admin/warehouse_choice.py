@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
+
+from django.http import QueryDict
 
 from icekeeper.kernel.ids import parse_id
 from storage.errors import no_such_warehouse
@@ -56,8 +59,18 @@ def choose_warehouse(actor: Actor, warehouses: Collection[Warehouse], wanted: st
     """
     if not wanted:
         return next(iter(warehouses), None)
-    warehouse_id = parse_id(wanted)
-    if warehouse_id is None:
-        raise no_such_warehouse(wanted[:MAX_ID_LENGTH])
+    warehouse_id = _read_id(wanted)
     chosen = next((each for each in warehouses if each.pk == warehouse_id), None)
     return chosen or get_warehouse_for(actor=actor, action=Can.INCLUDE_IN_LIST, warehouse_id=warehouse_id)
+
+
+def read_warehouse(actor: Actor, given: QueryDict) -> Warehouse:
+    """Return the warehouse that an address or a form names as `warehouse`. Raises `NoSuchWarehouse` (404)."""
+    return get_warehouse_for(actor=actor, action=Can.USE, warehouse_id=_read_id(given.get("warehouse", "")))
+
+
+def _read_id(wanted: str) -> UUID:
+    warehouse_id: UUID | None = parse_id(wanted)
+    if warehouse_id is None:
+        raise no_such_warehouse(wanted[:MAX_ID_LENGTH])
+    return warehouse_id

@@ -24,17 +24,15 @@ from catalog.selectors.tables.expiring import (
 from catalog.selectors.tables.undrop_preview import Obstacle
 from catalog.services.task_control import WarehouseTasks, run_tasks_at
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors.types import BadRequest, Forbidden, NotFound
-from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.catalog.level_text import split_levels
 from management.admin.catalog.restore import REASONS, read_targets
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
 from management.admin.undo import done_with_undo
-from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
+from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects, read_warehouse
 from storage.models import Warehouse
-from storage.selectors import get_warehouse_for
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import PermissionCheck
@@ -113,12 +111,12 @@ class ExpireNowPage(Page):
     title = gettext_lazy("Delete permanently")
 
     def context(self) -> dict[str, Any]:
-        warehouse = self._warehouse(self.request.GET)
+        warehouse = read_warehouse(self.actor, self.request.GET)
         return self._shown(warehouse, self._preview(warehouse, self.request.GET))
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Run the expirations that the preview showed now. 409 with the new state if something has changed."""
-        warehouse = self._warehouse(request.POST)
+        warehouse = read_warehouse(self.actor, request.POST)
         preview = self._preview(warehouse, request.POST)
         if preview.digest != request.POST.get("digest"):
             return self.render({**self._shown(warehouse, preview), "is_changed": True}, status=HTTPStatus.CONFLICT)
@@ -135,12 +133,6 @@ class ExpireNowPage(Page):
             len(started),
         ) % {"count": len(started)}
         return done_with_undo(request, shown["back_url"], text, None)
-
-    def _warehouse(self, given: QueryDict) -> Warehouse:
-        warehouse_id = parse_id(given.get("warehouse", ""))
-        if warehouse_id is None:
-            raise NotFound("No such warehouse")
-        return get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
 
     def _preview(self, warehouse: Warehouse, given: QueryDict) -> ExpirationPreview:
         return preview_expiration_for(actor=self.actor, warehouse_id=warehouse.pk, targets=read_targets(given))

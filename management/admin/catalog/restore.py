@@ -21,10 +21,9 @@ from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, CatalogErro
 from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
+from management.admin.warehouse_choice import read_warehouse
 from management.templatetags.console import NOTHING
 from storage.models import Warehouse
-from storage.selectors import get_warehouse_for
-from tenancy.authz.actions import Can
 
 REASONS: Final[dict[Obstacle, Text]] = {
     Obstacle.NOT_FOUND: gettext_lazy("It does not exist any more, or you do not have the permission to see it"),
@@ -44,13 +43,13 @@ class RestorePage(Page):
     title = gettext_lazy("Restore")
 
     def context(self) -> dict[str, Any]:
-        warehouse = self._warehouse(self.request.GET)
+        warehouse = read_warehouse(self.actor, self.request.GET)
         preview = self._preview(warehouse, read_targets(self.request.GET))
         return self._shown(warehouse, preview)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Restore what the preview showed, by the service of the API. 409 with the new state if that has changed."""
-        warehouse, targets = self._warehouse(request.POST), read_targets(request.POST)
+        warehouse, targets = read_warehouse(self.actor, request.POST), read_targets(request.POST)
         preview = self._preview(warehouse, targets)
         if preview.digest != request.POST.get("digest"):
             return self._render_change(warehouse, preview)
@@ -71,12 +70,6 @@ class RestorePage(Page):
             return self._render_error(warehouse, targets, error, names)
         messages.success(request, _done(preview, names))
         return HttpResponseRedirect(f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse.pk})}")
-
-    def _warehouse(self, given: QueryDict) -> Warehouse:
-        warehouse_id = parse_id(given.get("warehouse", ""))
-        if warehouse_id is None:
-            raise NotFound("No such warehouse")
-        return get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
 
     def _preview(self, warehouse: Warehouse, targets: Sequence[Named]) -> UndropPreview:
         return preview_undrop_for(actor=self.actor, warehouse_id=warehouse.pk, targets=targets)

@@ -37,9 +37,8 @@ from management.admin.operations.task_texts import (
     tone_of,
 )
 from management.admin.pages import Page
+from management.admin.warehouse_choice import read_warehouse
 from storage.models import Warehouse
-from storage.selectors import get_warehouse_for
-from tenancy.authz.actions import Can
 
 REASONS: Final[dict[TaskObstacle, Text]] = {
     TaskObstacle.NOT_FOUND: gettext_lazy("It does not exist any more, or you do not have the permission to see it"),
@@ -88,10 +87,7 @@ class TaskChangePage(Page):
 
     def _read(self, given: QueryDict) -> tuple[Warehouse, Control, list[UUID]]:
         """Return what an address or a form names. Raises `NoSuchWarehouse`, `BadRequest`."""
-        warehouse_id = parse_id(given.get("warehouse", ""))
-        if warehouse_id is None:
-            raise NotFound("No such warehouse")
-        warehouse = get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
+        warehouse = read_warehouse(self.actor, given)
         task_ids = [parse_id(text) for text in given.getlist("task")]
         found = [each for each in task_ids if each is not None]
         if not found or len(found) != len(task_ids):
