@@ -18,7 +18,7 @@ from tests.fuzz.target_fixtures import A_MISS, Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 600)]
 
-MOST = 100_000 if IS_LONG else 80
+MOST = 100_000 if IS_LONG else 50
 """An operation with at most so many cases gets them all; of more, those that are `chosen`."""
 
 MAX_GENERATED = 1_500_000 if IS_LONG else 1_200

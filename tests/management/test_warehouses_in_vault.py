@@ -7,8 +7,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -32,14 +31,11 @@ from storage.secrets.stores import (
 )
 from tenancy.models import AuditRecord, OutboxEvent
 from tests.harness.fingerprint import Fingerprint
-from tests.harness.run_environment import RunEnvironment
 from tests.harness.threads import at_once
 from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import KEY, S3, refuse, use_settings
 from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault
-from tests.parts.server import CatalogServer
 from tests.parts.vault import Vault
-from tests.storage.test_key_rotation import command
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 api = ApiClient("/management/v1")
@@ -329,35 +325,6 @@ def test_a_server_looks_before_it_starts(in_fake: FakeVault, monkeypatch: pytest
     in_fake.deny(denies=True)
     with pytest.raises(SecretStoreNotConfigured, match="policy"):
         require_readable_secrets()
-
-
-@pytest.fixture
-def server(tmp_path: Path, run_environment: RunEnvironment, fake_vault: FakeVault) -> Iterator[CatalogServer]:
-    url = run_environment.own_database(tmp_path.name)
-    own = variables(fake_vault) | {"LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true"}
-    server = CatalogServer(tmp_path, database_url=url, settings=own).prepare()
-    yield server
-    server.stop()
-
-
-def test_a_real_server(server: CatalogServer, fake_vault: FakeVault) -> None:
-    fake_vault.failing = [400]
-    refused = command(server, "serve")
-    assert refused.returncode == 1
-    assert "Vault rejected the sign-in of this server with userpass at auth/userpass" in refused.stderr
-    with fake_vault.relay.refusing():
-        server.start()
-        assert "Vault is unavailable" in server.log_path.read_text()
-    import requests
-
-    body = {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": NEW_KEY}
-    response = requests.post(f"{server.base_url}/management/v1/warehouse", json=body, timeout=30)
-    assert response.status_code == 201, response.text
-    assert list(fake_vault.stored().values()) == [NEW_KEY]
-    assert json.loads(server.manage("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 0}
-    server.stop()
-    assert "canary" not in server.log_path.read_text() + refused.stderr + response.text
-    assert PASSWORD not in server.log_path.read_text()
 
 
 def test_readers_of_a_warehouse_before_its_credential_changed_must_reload(in_fake: FakeVault) -> None:

@@ -93,12 +93,16 @@ class CatalogServer:
         inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith(left_out)}
         return inherited | self._settings | {"LAKEKEEPER__LISTEN_PORT": str(self.port)}
 
-    def manage(self, *arguments: str) -> str:
-        """Run one command of `manage.py` against this server's database; return its output."""
-        done = subprocess.run(
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run one command of `manage.py` against this server's database, which may fail."""
+        return subprocess.run(
             [sys.executable, ROOT / "manage.py", *arguments],
             capture_output=True, text=True, check=False, env=self.environment, cwd=self.home,
         )  # fmt: skip
+
+    def manage(self, *arguments: str) -> str:
+        """Run one command of `manage.py` against this server's database; return its output."""
+        done = self.run_command(*arguments)
         if done.returncode:
             raise PartError(f"manage.py {' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
         return done.stdout

@@ -12,7 +12,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import requests
@@ -121,10 +121,18 @@ def choose(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     use_settings(monkeypatch, **{name: getattr(own, name) for name in own.model_fields_set})
 
 
-def every_route(warehouse_id: str, body: dict[str, Any]) -> Iterator[bytes]:
+FIRST_OF_A_STORE: Final = list({each["type"]: each for each in reversed(ALL)}.values())
+"""With these credentials every route is called, with the others those of warehouses."""
+OF_WAREHOUSES: Final = [
+    route for route in ROUTES if re.fullmatch(r"/management/v1/warehouse(/<[^>]+>)?(/[a-z-]+)*", str(route))
+]
+
+
+def every_route(given: dict[str, Any], warehouse_id: str, body: dict[str, Any]) -> Iterator[bytes]:
     """The response of each route for this warehouse, to a body full of secrets."""
+    routes = ROUTES if given in FIRST_OF_A_STORE else OF_WAREHOUSES
     for methods in (("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"), ("DELETE",)):
-        for route in ROUTES:
+        for route in routes:
             target = "/" + re.sub(r"<(?:\w+:)?\w+>", warehouse_id, route.pattern)
             for method in methods:
                 raw = json.dumps(body).encode() if method in {"POST", "PUT", "PATCH"} else b""
@@ -195,16 +203,16 @@ def test_no_part_of_a_credential_is_returned_or_logged(
             run("bootstrap", "--file", str(tmp_path / "declared.yaml"), "--dry-run"),
             run("bootstrap", "--file", str(tmp_path / "declared.yaml")),
             run("rotate_encryption_key"), run("rotate_encryption_key", "--json"), run("check_secrets"),
-            run("check", "--deploy"),
+            *([run("check", "--deploy")] if given in FIRST_OF_A_STORE else []),
         ]  # fmt: skip
         out.append(rows())
-        out += every_route(warehouse_id, body | {"new-storage-credential": secret})
+        out += every_route(given, warehouse_id, body | {"new-storage-credential": secret})
         Secret.objects.update(ciphertext=b"broken")
         out += [run("check_secrets"), run("rotate_encryption_key"), run("check_secrets", "--json")]
-        out += every_route(warehouse_id, body | {"new-storage-credential": secret})
+        out += every_route(given, warehouse_id, body | {"new-storage-credential": secret})
     out += [response.body + repr(response.headers).encode() for response in responses]
     out.append(rows())
-    assert len(log.written) > 500
+    assert len(log.written) > 300
     assert not leaks("\n".join(log.written).encode())
     assert [leak for each in out for leak in leaks(each)] == []
 
