@@ -255,7 +255,10 @@ PERIODIC_JOBS = [
     ),
 ]
 # Called with the id of a user who is blocked or deleted, in the transaction of that change.
-BLOCKED_USER_HOOKS = ["management.sign_in.sessions.delete_sessions_of"]
+BLOCKED_USER_HOOKS = [
+    "management.sign_in.sessions.delete_sessions_of",
+    "management.sql_history.delete_queries_if_deleted",
+]
 # Checks and preparations, called by `serve` before it listens and forks; a CatalogError prevents the start.
 STARTUP_JOBS = [
     "tenancy.services.startup_checks.require_terms_accepted",

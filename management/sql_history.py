@@ -91,6 +91,14 @@ def delete_queries(*, actor: Actor) -> None:
         _own(actor).filter(finished_at__isnull=False).delete()
 
 
+def delete_queries_if_deleted(user_id: str) -> None:
+    """Delete the queries of a deleted user, in the caller's transaction; those of a blocked one are kept.
+
+    Of `settings.BLOCKED_USER_HOOKS`.
+    """
+    SqlQuery.objects.filter(user_id=user_id, user__deleted_at__isnull=False).delete()
+
+
 def _own(actor: Actor) -> QuerySet[SqlQuery]:
     return SqlQuery.objects.filter(user_id=_owner(actor))
 

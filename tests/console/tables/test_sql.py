@@ -16,9 +16,10 @@ from catalog.services import sql_query
 from management.models import SqlQuery
 from management.sql_history import recorded_query
 from storage.models import Warehouse
-from tenancy.actor import Actor
+from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.collector import collector
 from tenancy.models.audit_record import AuditRecord
+from tenancy.services.users import block_user, delete_user
 from tests.console.tables.test_preview import MARKUP, ROWS, commit
 from tests.console.visitor import Shown, Visitor
 from tests.console.warehouses.conftest import Visit
@@ -163,3 +164,8 @@ def test_history(warehouse: Warehouse, visit: Visit, in_process: None, monkeypat
         run(rita, warehouse, f"SELECT {number} AS n")
     assert [each.sql for each in rows.filter(user_id=rita.user_id)] == ["SELECT 3 AS n", "SELECT 2 AS n"]
     assert "at most 20000 characters" in run(rita, warehouse, "x" * 20_001).plain
+    block_user(actor=INTERNAL, user_id=rita.user_id)
+    assert SqlQuery.objects.filter(user_id=rita.user_id).exists()
+    delete_user(actor=INTERNAL, user_id=rita.user_id)
+    assert not SqlQuery.objects.filter(user_id=rita.user_id).exists()
+    assert SqlQuery.objects.filter(user_id=tom.user_id).exists()
