@@ -50,7 +50,7 @@ def connect(memory: int) -> Any:
     connection = duckdb.connect(":memory:", config={**_CONFIG, "memory_limit": f"{memory}B"})
     for statement in (
         "SET TimeZone = 'UTC'", "SET enable_external_access = false", f"ATTACH ':memory:' AS {_DATABASE}",
-        f"USE {_DATABASE}", "DETACH memory",
+        f"USE {_DATABASE}", "DETACH memory", "SET lock_configuration = true",
     ):  # fmt: skip
         connection.execute(statement)
     return connection
@@ -110,7 +110,6 @@ class Session:
 
         self._properties = [each["properties"] for each in given["tables"]]
         size = self._load(given, analysis)
-        self._connection.execute("SET lock_configuration = true")
         statements = self._connection.extract_statements(self._sql)
         if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
             raise Refused(ONLY_SELECT)

@@ -52,7 +52,8 @@ def draw_values(name: str, kind: Kind, labels: Sequence[str], values: Sequence[f
     """Draw a value for each label, at least one; None leaves a gap."""
     known = [each for each in values if each is not None]
     step = _step(max([0.0, *known]), min([0.0, *known]))
-    high, low = ceil(max([step, *known]) / step - 1e-9), floor(min([0.0, *known]) / step + 1e-9)
+    low = floor(min([0.0, *known]) / step + 1e-9)
+    high = max(ceil(max([0.0, *known]) / step - 1e-9), low + 1)
     slot = (WIDTH - _LEFT - _RIGHT) / len(values)
 
     def y(value: float) -> float:
