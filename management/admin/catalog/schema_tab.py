@@ -39,7 +39,7 @@ def schema_context(metadata: TableMetadata, identifier: Identifier, query: Mappi
         "current_id": current,
         "schema_ids": sorted(ids, reverse=True)[:MAX_LISTED_SCHEMAS],
         "columns": list_column_rows(schema, max_rows=MAX_COLUMNS),
-        "comparison": None if other_id is None else _comparison(find_schema(metadata, other_id), schema),
+        "comparison": None if other_id is None else compare_for_page(find_schema(metadata, other_id), schema),
         "partition_specs": list_partition_specs(metadata) if is_table else (),
         "sort_orders": list_sort_orders(metadata) if is_table else (),
         "schema_json": json_lines(schema),
@@ -71,7 +71,8 @@ def _previous(ids: list[int], shown: Any) -> int | None:
     return ids[at - 1] if at else None
 
 
-def _comparison(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def compare_for_page(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the comparison of two schemas as `console/parts/schema_changes.html` shows it."""
     found = compare_schemas(old, new)
     return {"found": found, "rows": [_row(each) for each in found.changes]}
 

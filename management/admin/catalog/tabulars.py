@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from catalog.errors import no_such_object
 from catalog.iceberg.display.columns import list_column_rows
 from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
-from catalog.iceberg.totals import read_engine, read_totals
+from catalog.iceberg.totals import read_totals
 from catalog.models import Tabular
 from catalog.selectors.activity import Subject
 from catalog.selectors.browse import LocatedTabular, find_facts, locate_tabular_for
@@ -50,6 +50,8 @@ from management.admin.catalog.snapshots_tab import snapshots_context
 from management.admin.catalog.snippet_targets import snippet_target
 from management.admin.catalog.snippets import Snippet, list_snippets
 from management.admin.catalog.usage_tab import usage_context
+from management.admin.catalog.versions_tab import versions_context
+from management.admin.catalog.view_sources import sources_context
 from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
@@ -377,29 +379,19 @@ class ViewPage(MetadataPage):
             "versions": len(self.metadata.get("versions") or []),
             "columns": list_column_rows(self._schema(version.get("schema-id")), max_rows=MAX_COLUMNS),
             "metadata_location": self.loaded.metadata_location,
+            **sources_context(
+                self.actor,
+                version,
+                warehouse_id=self.warehouse_id,
+                warehouse_name=self.located.tabular.namespace.warehouse.name,
+            ),
         }
 
     def schema_tab(self) -> dict[str, Any]:
         return schema_context(self.metadata, self.located.identifier, self.request.GET)
 
     def versions_tab(self) -> dict[str, Any]:
-        current = self.metadata.get("current-version-id")
-        versions = sorted(
-            self.metadata.get("versions") or [], key=lambda each: each.get("timestamp-ms", 0), reverse=True
-        )
-        return {
-            "versions": [
-                {
-                    "id": each.get("version-id"),
-                    "is_current": each.get("version-id") == current,
-                    "at": moment_of(each.get("timestamp-ms")),
-                    "schema_id": each.get("schema-id"),
-                    "engine": read_engine(each.get("summary") or {}),
-                    "representations": sql_of(each),
-                }
-                for each in versions
-            ]
-        }
+        return versions_context(self.metadata, self.request.GET)
 
     def _current_version(self) -> dict[str, Any]:
         wanted = self.metadata.get("current-version-id")

@@ -13,7 +13,7 @@ TABS = {
     ),
     "warehouse/{warehouse}/table/{hostile table}": ("", "schema/"),
     "warehouse/{warehouse}/view/{view}": (
-        "", "schema/", "versions/", "access/", "properties/", "activity/", "metadata/",
+        "", "schema/", "versions/", "versions/?compare=1&version=2", "access/", "properties/", "activity/", "metadata/",
     ),
     "warehouse/{warehouse}/generic-table/{generic table}": ("", "access/", "properties/", "activity/"),
 }  # fmt: skip

@@ -153,6 +153,15 @@ class ConsoleServer(CatalogServer):
         }
         body = {"name": "recent", "schema": schema, "view-version": version, "properties": {"comment": MARKUP}}
         self._create(f"{prefix}/views", body)
+        sql = f"SELECT id\n  FROM lines JOIN finance.ledger\n  JOIN `{MARKUP}`"  # noqa: S608 - executed nowhere
+        representations = [{"type": "sql", "sql": sql, "dialect": "spark"}]
+        changed = version | {"version-id": 2, "schema-id": -1, "representations": representations}
+        updates = [
+            {"action": "add-schema", "schema": schema | {"fields": []}},
+            {"action": "add-view-version", "view-version": changed},
+            {"action": "set-current-view-version", "view-version-id": -1},
+        ]
+        self._create(f"{prefix}/views/recent", {"requirements": [], "updates": updates})
         prefix = f"{self.base_url}/lakekeeper/v1/{self.warehouse_id}/namespaces/sales"
         self._create(f"{prefix}/generic-tables", {"name": "invoices", "format": "lance", "doc": MARKUP})
 
