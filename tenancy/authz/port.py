@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -73,6 +73,16 @@ class VisibleObjects:
     parents: frozenset[UUID]
 
 
+class VisibleChildren(NamedTuple):
+    """By id of a warehouse or namespace: the ids of what an actor sees directly in it, by a grant on that or below it.
+
+    Without `is_exact` there may be hidden ones: check these.
+    """
+
+    ids: Mapping[UUID, Collection[UUID]]
+    is_exact: bool
+
+
 class Authorizer(ABC):
     """Decides permission checks. A deployment may name a class of its own in `LAKEKEEPER__AUTHZ_BACKEND`.
 
@@ -122,6 +132,13 @@ class Authorizer(ABC):
         """Return all warehouses, namespaces and tabulars that `actor` may see, and perhaps hidden ones: check these.
 
         None: they are all or too many objects, or unknown before they are checked.
+        """
+        return None
+
+    def visible_children(self, actor: Actor, *, warehouse_id: UUID) -> VisibleChildren | None:
+        """Return the visible children of each object of a warehouse in which `actor` does not see everything.
+
+        None: too many objects, or unknown before they are checked.
         """
         return None
 

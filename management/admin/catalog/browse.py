@@ -22,6 +22,7 @@ from catalog.selectors.browse import (
     locate_tabular_for,
     warehouse_path,
 )
+from catalog.selectors.open_levels import read_open_levels_for
 from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
@@ -135,18 +136,15 @@ class Tree:
                 actor=self._actor, warehouse_id=address.warehouse_id, namespace_id=UUID(address.object_id)
             )
             levels = found.levels
-        page = ListingPage("tree", after, NODES_A_LEVEL)
         children, token = list_children_for(
-            actor=self._actor, warehouse_id=address.warehouse_id, levels=levels, page=page
+            actor=self._actor, warehouse_id=address.warehouse_id, levels=levels, page=_tree_page(after)
         )
-        if not after and token is None:  # the whole level: in the order in which users look for names
-            children = sorted(children, key=lambda each: (each.kind != NAMESPACE, each.name.casefold()))
-        nodes = _child_nodes(children, address.warehouse_id)
-        return Level(nodes, _more_url(_address(address.kind, address.object_id, address.warehouse_id), token))
+        return _level(address, children, token, is_start=not after)
 
     def opened(self, path: Sequence[str], selected: str) -> Level:
         """Return the roots with the levels on the way to the node `selected`; `path` are the nodes above it."""
         root = self.roots()
+        read = self._levels_on(path)
         level: Level | None = root
         for address in path:
             node = next((each for each in level.nodes if each.address == address), None) if level else None
@@ -155,12 +153,32 @@ class Tree:
                     continue  # the only project, which is no node
                 break
             try:
-                node.level = level = self.level_below(Address.parse(address), None)
+                node.level = level = read.get(address) or self.level_below(Address.parse(address), None)
             except CatalogError:
                 break
             node.is_open = True
         _select(root, selected)
         return root
+
+    def _levels_on(self, path: Sequence[str]) -> dict[str, Level]:
+        """Return by address the levels of the warehouse and the namespaces on a path, as far as they are read at once.
+
+        The path has been located, so that the warehouse is active.
+        """
+        addresses = [Address.parse(each) for each in path]
+        opened = [each for each in addresses if each.warehouse_id is not None]
+        if not opened or opened[0].warehouse_id is None:
+            return {}
+        levels = read_open_levels_for(
+            actor=self._actor,
+            warehouse_id=opened[0].warehouse_id,
+            namespace_ids=[UUID(each.object_id) for each in opened[1:]],
+            page=_tree_page(None),
+        )
+        return {
+            _address(each.kind, each.object_id, each.warehouse_id): _level(each, children, token, is_start=True)
+            for each, (children, token) in zip(opened, levels or (), strict=False)
+        }
 
     def _warehouses(self, project: Project, after: str | None) -> Level:
         page = ListingPage("tree warehouses", after, NODES_A_LEVEL)
@@ -177,6 +195,18 @@ class Tree:
         return Level(nodes, _more_url(_address("project", project.pk, None), token))
 
 
+def _tree_page(after: str | None) -> ListingPage:
+    return ListingPage("tree", after, NODES_A_LEVEL)
+
+
+def _level(address: Address, children: Sequence[Child], token: str | None, *, is_start: bool) -> Level:
+    """Return a level below a warehouse or a namespace, or a part of it. A whole one is in the order of names."""
+    if is_start and token is None:
+        children = sorted(children, key=lambda each: (each.kind != NAMESPACE, each.name.casefold()))
+    nodes = _child_nodes(children, address.warehouse_id)
+    return Level(nodes, _more_url(_address(address.kind, address.object_id, address.warehouse_id), token))
+
+
 def _node(kind: str, address: str, name: str, url: str) -> Node:
     return Node(kind, address, name, url, _level_url(reverse("admin:tree"), address))
 
@@ -185,7 +215,7 @@ def _level_url(tree_url: str, address: str) -> str:
     return f"{tree_url}?{urlencode({'node': address})}"
 
 
-def _child_nodes(children: Sequence[Child], warehouse_id: UUID) -> list[Node]:
+def _child_nodes(children: Sequence[Child], warehouse_id: UUID | None) -> list[Node]:
     """Return the nodes of the objects of a level. Addresses are resolved once for each kind, as a level has many."""
     tree_url = reverse("admin:tree")
     pages: dict[str, str] = {}

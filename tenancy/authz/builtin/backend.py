@@ -28,10 +28,10 @@ from tenancy.authz.builtin.queries import (
     read_shows_below,
     visible_securables,
 )
-from tenancy.authz.builtin.visible_objects import read_visible_objects
+from tenancy.authz.builtin.visible_objects import read_visible_children, read_visible_objects
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, SharedReads, permission_epoch, shared_reads
-from tenancy.authz.port import Authorizer, PermissionCheck, Subject, VisibleObjects
+from tenancy.authz.port import Authorizer, PermissionCheck, Subject, VisibleChildren, VisibleObjects
 from tenancy.models import Securable
 from tenancy.models.securable import AsUuid, ObjectRef, securable_id
 
@@ -123,6 +123,11 @@ class BuiltinAuthorizer(Authorizer):
         """Run one statement, and one for the roles of a subject that is not cached."""
         subject = Subject.of(actor)
         return read_visible_objects(subject, self.roles_of(subject).ids)
+
+    def visible_children(self, actor: Actor, *, warehouse_id: UUID) -> VisibleChildren | None:
+        """Run one statement, and one for the roles of a subject that is not cached."""
+        subject = Subject.of(actor)
+        return read_visible_children(subject, self.roles_of(subject).ids, warehouse_id)
 
     def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
@@ -14,8 +15,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_all
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.evaluation import showing_privileges
-from tenancy.authz.builtin.queries import visibility_sources
-from tenancy.authz.port import Subject, VisibleObjects
+from tenancy.authz.builtin.queries import IS_BELOW, visibility_sources
+from tenancy.authz.port import Subject, VisibleChildren, VisibleObjects
 from tenancy.models import Securable
 
 MAX_GRANTS: Final = 5_000
@@ -51,6 +52,19 @@ SELECT id, NULL FROM (SELECT id FROM inside LIMIT %s) AS namespaces
 are granted, and of those below."""
 
 
+_GRANTED_BELOW: Final = f"""
+    SELECT g.path, g.privilege FROM tenancy_grant AS g, tenancy_securable AS top
+     WHERE g.{{grantee}} AND g.privilege = ANY(%s) AND (g.expires_at IS NULL OR g.expires_at > %s)
+       AND top.id = %s AND {IS_BELOW}"""  # noqa: S608 - constants
+
+
+GRANTED_BELOW: Final = f"""
+SELECT path, privilege FROM ({_GRANTED_BELOW.format(grantee="user_id = %s")}
+    UNION ALL {_GRANTED_BELOW.format(grantee="role_id = ANY(%s)")}) AS granted LIMIT %s
+"""  # noqa: S608 - constants
+"""The paths and privileges of the grants of a subject and of its roles on objects below an object."""
+
+
 def read_visible_objects(subject: Subject, roles: Sequence[UUID]) -> VisibleObjects | None:
     """Return what the subject sees; None for everything, and if too many grants or namespaces would be read.
 
@@ -75,18 +89,40 @@ def read_visible_objects(subject: Subject, roles: Sequence[UUID]) -> VisibleObje
             parents.update(above)
     if Securable.Type.SERVER in granted:
         return None
-    tabulars = (granted.get(kind, set()) for kind in _TABULARS)
     return VisibleObjects(
         projects=frozenset(each.partition(":")[2] for each in granted.get(Securable.Type.PROJECT, ())),
         warehouses=_ids(granted.get(Securable.Type.WAREHOUSE, ())),
         namespaces=_ids(namespaces),
-        tabulars=_ids(set().union(*tabulars)),
+        tabulars=_ids(set().union(*(granted.get(kind, set()) for kind in _TABULARS))),
         parents=_ids(each for each in parents if each.startswith(_PARENTS)),
     )
 
 
+def read_visible_children(subject: Subject, roles: Sequence[UUID], warehouse_id: UUID) -> VisibleChildren | None:
+    """Return what the subject sees in objects of a warehouse; None if too many grants would be read. One statement."""
+    privileges = sorted(set().union(*showing_privileges().values()))
+    of_each = [privileges, now(), f"warehouse:{warehouse_id}"]
+    params = [subject.user_id, *of_each, list(roles), *of_each, MAX_GRANTS + 1]
+    rows = fetch_all("default", GRANTED_BELOW, params)
+    if len(rows) > MAX_GRANTS:
+        return None
+    children: dict[str, set[str]] = {}
+    for path, privilege in rows:
+        steps = path.rstrip("/").split("/")
+        if privilege in showing_privileges().get(steps[-1].partition(":")[0], ()):
+            for above, below in pairwise(steps):
+                children.setdefault(above, set()).add(below)
+    return VisibleChildren(
+        {_id(above): _ids(below) for above, below in children.items() if above.startswith(_PARENTS)}, is_exact=True
+    )
+
+
 def _ids(securables: Iterable[str]) -> frozenset[UUID]:
-    return frozenset(UUID(each.partition(":")[2]) for each in securables)
+    return frozenset(map(_id, securables))
+
+
+def _id(securable: str) -> UUID:
+    return UUID(securable.partition(":")[2])
 
 
 @cache

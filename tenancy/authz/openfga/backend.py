@@ -32,7 +32,7 @@ from tenancy.authz.openfga.outbox import PendingTuples
 from tenancy.authz.openfga.store import TupleCheck, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
-from tenancy.authz.port import Authorizer, PermissionCheck, Subject, VisibleObjects
+from tenancy.authz.port import Authorizer, PermissionCheck, Subject, VisibleChildren, VisibleObjects
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef, securable_id
 
@@ -214,6 +214,11 @@ class OpenFgaAuthorizer(Authorizer):
     def visible_objects(self, actor: Actor) -> VisibleObjects | None:
         """Return what is visible by our rows, which have more than OpenFGA only until it has the tuples."""
         return self._record.visible_objects(actor)
+
+    def visible_children(self, actor: Actor, *, warehouse_id: UUID) -> VisibleChildren | None:
+        """As `visible_objects`."""
+        found = self._record.visible_children(actor, warehouse_id=warehouse_id)
+        return None if found is None else found._replace(is_exact=False)
 
     def restrict_to_visible(
         self, actor: Actor, rows: QuerySet[Any], securable_type: Securable.Type, action: Can
