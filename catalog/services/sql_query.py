@@ -64,6 +64,12 @@ def missing_packages() -> list[str]:
     return missing_of(PACKAGES)
 
 
+def require_statement(sql: str) -> None:
+    """Raise `BadRequest` for a text that is empty or too long, or that no database stores."""
+    if not sql.strip() or len(sql) > MAX_SQL_LENGTH or "\0" in sql:
+        raise BadRequest(f"sql: must be a statement of at most {MAX_SQL_LENGTH} characters", field="sql")
+
+
 def run_sql(*, actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_text: int) -> SqlResult:
     """Run a SELECT statement over the current snapshots of tables of a warehouse.
 
@@ -74,8 +80,7 @@ def run_sql(*, actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_te
     conf = settings.ICEKEEPER.console.sql
     if not conf.enabled:
         raise NotFound("SQL is off")
-    if not sql.strip() or len(sql) > MAX_SQL_LENGTH or "\0" in sql:
-        raise BadRequest(f"sql: must be a statement of at most {MAX_SQL_LENGTH} characters", field="sql")
+    require_statement(sql)
     if missing := missing_packages():
         raise ReadFailed(f"Not installed on the server: {', '.join(missing)}. Install: {INSTALL}")
     with reading_slot():

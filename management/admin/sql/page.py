@@ -19,11 +19,11 @@ from catalog.iceberg.display.sql_quoting import join_identifiers
 from catalog.models import Tabular
 from catalog.selectors.browse import locate_tabular_for
 from catalog.services.row_access import ReadFailed
-from catalog.services.sql_query import INSTALL, SqlResult, missing_packages, run_sql
+from catalog.services.sql_query import INSTALL, SqlResult, missing_packages, require_statement, run_sql
 from icekeeper.kernel.errors.responses import ErrorResponse, error_response
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
+from icekeeper.kernel.errors.types import CatalogError, NotFound
 from icekeeper.kernel.ids import parse_id
-from management.admin.form_pages import MAX_TEXT_LENGTH, Action, FormPage, message_of
+from management.admin.form_pages import Action, FormPage, message_of
 from management.admin.sql.result_chart import chart_context
 from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
 from management.csv_files import Number, csv_response
@@ -98,7 +98,8 @@ class SqlPage(FormPage):
             return {"warehouse": self.text("warehouse"), "sql": self.text("sql")}
         if wanted := self.query("query"):
             found = get_query_for(actor=self.actor, query_id=_id(wanted))
-            return {"warehouse": str(found.warehouse_id), "sql": found.sql}
+            is_there = any(each.pk == found.warehouse_id for each in self.warehouses)
+            return {"warehouse": str(found.warehouse_id) if is_there else "", "sql": found.sql}
         warehouse = self.query("warehouse")
         if wanted := self.query("table"):
             located = locate_tabular_for(
@@ -148,8 +149,7 @@ class SqlPage(FormPage):
         if not settings.ICEKEEPER.console.sql.enabled:
             raise NotFound("SQL is off")
         warehouse_id, sql = _id(self.text("warehouse")), self.text("sql")
-        if len(sql) == MAX_TEXT_LENGTH:  # it was cut
-            raise BadRequest(_("sql: the statement is too long"), field="sql")
+        require_statement(sql)
         with recorded_query(actor=self.actor, warehouse_id=warehouse_id, sql=sql) as query:
             result = run_sql(actor=self.actor, warehouse_id=warehouse_id, sql=sql, max_rows=max_rows, max_text=max_text)
             query.row_count = len(result.rows)

@@ -163,7 +163,12 @@ def test_history(warehouse: Warehouse, visit: Visit, in_process: None, monkeypat
     for number in range(4):
         run(rita, warehouse, f"SELECT {number} AS n")
     assert [each.sql for each in rows.filter(user_id=rita.user_id)] == ["SELECT 3 AS n", "SELECT 2 AS n"]
-    assert "at most 20000 characters" in run(rita, warehouse, "x" * 20_001).plain
+    for sql in ("x" * 20_001, "SELECT '\0'", " "):
+        assert "at most 20000 characters" in run(rita, warehouse, sql).plain
+    newest = rows.filter(user_id=rita.user_id)[0]
+    assert newest.sql == "SELECT 3 AS n", "nothing of these is stored"
+    SqlQuery.objects.filter(pk=newest.pk).update(warehouse_id=newest.pk)
+    assert rita.get(f"{PAGE}?query={newest.pk}").fields["warehouse"] == [str(warehouse.pk)], "that one is deleted"
     block_user(actor=INTERNAL, user_id=rita.user_id)
     assert SqlQuery.objects.filter(user_id=rita.user_id).exists()
     delete_user(actor=INTERNAL, user_id=rita.user_id)
