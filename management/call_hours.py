@@ -23,6 +23,8 @@ from tenancy.models.securable import ObjectRef
 
 HOUR: Final = timedelta(hours=1)
 P95: Final = 0.95
+LOAD_PERIOD: Final = timedelta(days=2)
+"""The last hours of a window whose loads are read: an hour has a row for each limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class CallsOfAnHour:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCalls:
-    """The calls of each hour of a window, and the number of loads of tables by hour and limit of their duration."""
+    """The calls of each hour of a window, and of its last hours the number of loads of tables by limit of duration."""
 
     hours: Sequence[CallsOfAnHour]
     loads: Mapping[datetime, Mapping[int, int]]
@@ -78,8 +80,9 @@ def read_calls_of_warehouse_for(*, actor: Actor, warehouse: Warehouse, window: W
 def _read(whose: Q, window: Window) -> RecordedCalls:
     rows = CallHour.objects.using(settings.READ_DATABASE).filter(whose)
     within = Q(hour__gte=window.start, hour__lt=window.end)
+    since = max(window.start, window.end - LOAD_PERIOD)
     loads: dict[datetime, dict[int, int]] = defaultdict(dict)
-    durations = LoadDuration.objects.using(settings.READ_DATABASE).filter(whose, within)
+    durations = LoadDuration.objects.using(settings.READ_DATABASE).filter(whose, hour__gte=since, hour__lt=window.end)
     for hour, limit_ms, count in durations.values_list("hour", "limit_ms").annotate(Sum("count")).order_by():
         loads[hour][limit_ms] = count
     return RecordedCalls(sum_by_hour(rows.filter(within), window), loads)

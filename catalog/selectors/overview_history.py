@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connections
 
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
 
@@ -51,23 +52,36 @@ def list_moments(end: datetime, period: timedelta = HISTORY, step: timedelta = D
 
 _FIELDS: Final = ("records", "files_size", "snapshots", "tables", "views", "generic_tables")
 
-# Hours are recorded only for warehouses that changed in them: each sum has the last row of each warehouse until then,
-# which the database looks up by the index of warehouse and hour. Writers may claim any number, so sums are floating.
-_HISTORY: Final = """
+# Hours are recorded only for warehouses that changed in them: each sum has the last row of each warehouse until then.
+# With LATERAL, PostgreSQL looks it up by the index of warehouse and hour, and does not read the whole table.
+_LAST_ROW: Final = {
+    "postgresql": """
+  LEFT JOIN LATERAL (SELECT * FROM {table} WHERE warehouse_id = w.value AND hour < p.value ORDER BY hour DESC LIMIT 1)
+       {alias} ON true""",
+    "sqlite": """
+  LEFT JOIN {table} {alias} ON {alias}.id = (
+       SELECT id FROM {table} WHERE warehouse_id = w.value AND hour < p.value ORDER BY hour DESC LIMIT 1)""",
+}
+
+
+def _history(vendor: str) -> str:
+    """Return the statement. Writers may claim any number of rows and bytes: sums of them are floating."""
+    last_row = _LAST_ROW[vendor]
+    return f"""
 SELECT p.value, sum(CAST(s.records AS double precision)), sum(CAST(s.files_size AS double precision)),
        sum(CAST(s.snapshots AS double precision)), sum(c.tables), sum(c.views), sum(c.generic_tables),
        (SELECT min(created_at) FROM tasks_task
          WHERE queue = 'statistics' AND finished_at IS NULL AND project_id = ANY(%s))
   FROM unnest(%s::timestamptz[]) AS p(value)
  CROSS JOIN unnest(%s::uuid[]) AS w(value)
-  LEFT JOIN catalog_warehousesize s ON s.id = (
-       SELECT id FROM catalog_warehousesize WHERE warehouse_id = w.value AND hour < p.value ORDER BY hour DESC LIMIT 1)
-  LEFT JOIN catalog_warehousestatistic c ON c.id = (
-       SELECT id FROM catalog_warehousestatistic WHERE warehouse_id = w.value AND hour < p.value
-        ORDER BY hour DESC LIMIT 1)
+  {last_row.format(table="catalog_warehousesize", alias="s")}
+  {last_row.format(table="catalog_warehousestatistic", alias="c")}
  GROUP BY p.value
  ORDER BY p.value
-"""
+"""  # noqa: S608 - constants
+
+
+_HISTORY: Final = {vendor: _history(vendor) for vendor in _LAST_ROW}
 
 
 def read_history(
@@ -81,7 +95,8 @@ def read_history(
     if not warehouses or not moments:
         return History()
     ids = [warehouse_id for warehouse_id, _ in warehouses]
-    rows = fetch_all(settings.READ_DATABASE, _HISTORY, [list(project_ids), sorted(moments), ids])
+    statement = _HISTORY[connections[settings.READ_DATABASE].vendor]
+    rows = fetch_all(settings.READ_DATABASE, statement, [list(project_ids), sorted(moments), ids])
     is_new = min(created_at for _, created_at in warehouses) > min(moments)
     points: list[HistoryPoint] = []
     known: set[str] = set()

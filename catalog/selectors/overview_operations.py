@@ -6,15 +6,14 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Min, Q
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
-from tasks.models import Task
+from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from tenancy.models import OutboxEvent
 
 MAX_COUNTED_TASKS: Final = 10_000
@@ -22,14 +21,12 @@ MAX_COUNTED_TASKS: Final = 10_000
 OVERDUE_AFTER: Final = timedelta(minutes=5)
 """A task that waits for longer is overdue: no worker takes it, or too few do."""
 EXPIRES_SOON: Final = timedelta(hours=24)
-_EXPIRATION: Final = Task.Queue.SOFT_DELETION
 MAX_SEARCHED_EVENTS: Final = 500
 """Newest events among which the latest changes are searched."""
 MAX_CHANGES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHealth:
+class QueueHealth(NamedTuple):
     """Numbers of the tasks of a queue that have not ended well; `oldest` is when the oldest overdue one was due."""
 
     queue: str
@@ -57,6 +54,25 @@ class LatestChange:
     uuid: UUID | None
 
 
+# The inner rows are found by the index `task_by_status`, whatever the number of ended tasks.
+_QUEUES: Final = """
+SELECT queue,
+       count(*) FILTER (WHERE status = 'scheduled'),
+       count(*) FILTER (WHERE status IN ('running', 'stopping')),
+       count(*) FILTER (WHERE status = 'failed'),
+       count(*) FILTER (WHERE status = 'scheduled' AND message <> ''),
+       count(*) FILTER (WHERE status = 'scheduled' AND scheduled_for < %s),
+       min(CASE WHEN status = 'scheduled' AND scheduled_for < %s THEN scheduled_for END),
+       count(*) FILTER (WHERE status = 'scheduled' AND queue = 'soft_deletion' AND scheduled_for < %s)
+  FROM (SELECT queue, status, message, scheduled_for
+          FROM tasks_task
+         WHERE warehouse_id = ANY(%s) AND status IN ('running', 'stopping', 'failed', 'scheduled')
+         LIMIT %s) t
+ GROUP BY queue
+ ORDER BY queue
+"""
+
+
 def list_queue_health(warehouse_ids: Sequence[UUID]) -> list[QueueHealth]:
     """Return the queues with tasks that are live or have failed, in those warehouses. One statement.
 
@@ -65,27 +81,15 @@ def list_queue_health(warehouse_ids: Sequence[UUID]) -> list[QueueHealth]:
     if not warehouse_ids:
         return []
     at = now()
-    counted = Task.objects.using(settings.READ_DATABASE).filter(
-        warehouse_id__in=warehouse_ids, status__in=(*Task.LEASED, Task.Status.SCHEDULED, Task.Status.FAILED)
-    )
-    is_scheduled = Q(status=Task.Status.SCHEDULED)
-    is_overdue = is_scheduled & Q(scheduled_for__lt=at - OVERDUE_AFTER)
-    rows = (
-        Task.objects.using(settings.READ_DATABASE)
-        .filter(pk__in=counted.values("pk")[:MAX_COUNTED_TASKS])
-        .values("queue")
-        .annotate(
-            waiting=Count("pk", filter=is_scheduled),
-            running=Count("pk", filter=Q(status__in=Task.LEASED)),
-            failed=Count("pk", filter=Q(status=Task.Status.FAILED)),
-            retrying=Count("pk", filter=is_scheduled & ~Q(message="")),
-            overdue=Count("pk", filter=is_overdue),
-            expiring_soon=Count("pk", filter=is_scheduled & Q(scheduled_for__lt=at + EXPIRES_SOON, queue=_EXPIRATION)),
-            oldest=Min("scheduled_for", filter=is_overdue),
-        )
-        .order_by("queue")
-    )
-    return [QueueHealth(**row) for row in rows]
+    overdue = at - OVERDUE_AFTER
+    params = [overdue, overdue, at + EXPIRES_SOON, list(warehouse_ids), MAX_COUNTED_TASKS]
+    rows = fetch_all(settings.READ_DATABASE, _QUEUES, params)
+    return [_queue_health(*row) for row in rows]
+
+
+def _queue_health(*row: Any) -> QueueHealth:
+    found = QueueHealth(*row)
+    return found if found.oldest is None else found._replace(oldest=as_datetime(found.oldest))
 
 
 def list_latest_changes(warehouse_ids: Sequence[UUID], with_actor: Collection[UUID]) -> list[LatestChange]:

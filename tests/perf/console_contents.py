@@ -367,17 +367,26 @@ class Fill:
                      endpoint="CASE e WHEN 1 THEN 'POST /catalog/v1/{prefix}/namespaces/{namespace}/tables/{table}'"
                      " ELSE 'GET /catalog/v1/{prefix}/endpoint-' || e END", count="100 + h % 24 * e",
                      created_at=hour)  # fmt: skip
+        with_project = f"{hours}, b_project AS p"
+        self._insert("management_callhour", with_project, project_id="p.id", warehouse_id="b.id", hour=hour,
+                     succeeded="1100 + h % 24 * 66", client_errors="100 + h % 24 * 12", server_errors="0",
+                     commits="100 + h % 24")  # fmt: skip
+        self._insert("management_loadduration", f"{with_project}, unnest(ARRAY[2, 5, 10, 20, 100]) AS l",
+                     project_id="p.id", warehouse_id="b.id", hour=hour, limit_ms="l", count="100 / l")  # fmt: skip
         self._insert("catalog_warehousestatistic", hours, warehouse_id="b.id", hour=hour, tables="<T> / b.w",
                      views="<T> / 20 / b.w", generic_tables="1", updated_at="now()")  # fmt: skip
         self._insert("catalog_warehousesize", hours, warehouse_id="b.id", hour=hour,
                      records="(10000 - h) * 1000000::bigint", files_size="(10000 - h) * 100000000::bigint",
-                     data_files="10000 - h")  # fmt: skip
+                     data_files="10000 - h", snapshots="(10000 - h) * 10")  # fmt: skip
         self._run("CREATE TEMP TABLE b_large AS SELECT t.warehouse_id, t.id, m.records, m.files_size, row_number() OVER"
                   " (PARTITION BY t.warehouse_id ORDER BY m.files_size DESC NULLS LAST) AS r FROM catalog_tabular AS t"
                   " JOIN catalog_tabletotals AS m ON m.tabular_id = t.id WHERE t.deleted_at IS NULL")  # fmt: skip
         self._insert("catalog_largetable", "b_large WHERE r <= 10", warehouse_id="warehouse_id", rank="r",
                      tabular_id="id", records="records", files_size="coalesce(files_size, 0)",
                      data_files="4")  # fmt: skip
+        self._insert("catalog_slowtable", "b_large WHERE r <= 10", warehouse_id="warehouse_id", rank="r",
+                     tabular_id="id", scans="100 + r", planning_us="1000000 * (100 + r) / r", result_data_files="5000",
+                     result_delete_files="9000", result_data_bytes="1000000000")  # fmt: skip
         measured = f"b_tab, generate_series(0, 29) AS d WHERE n % {max(1, self._sizes.tables // 1000)} = 0"
         self._insert("catalog_metricsday", measured, tabular_id=table, day="current_date - d", scans="10 + d",
                      planning_us="100000")  # fmt: skip

@@ -87,7 +87,7 @@ def _tiles_of_calls(calls: RecordedCalls) -> list[dict[str, Any]]:
             "label": _("loadTable, 95th percentile"),
             "text": duration(None if p95 is None else p95 / 1000),
             "note": "" if p95_before is None else _("the day before %(time)s") % {"time": duration(p95_before / 1000)},
-            "line": sparkline([each for day in days if (each := _p95_of(calls, day)) is not None]),
+            "line": sparkline([each for hour in today if (each := _p95_of(calls, hour)) is not None]),
         },
     ]
 
@@ -101,8 +101,8 @@ def _counted(label: str, value: int, by_day: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _p95_of(calls: RecordedCalls, day: Sequence[CallsOfAnHour]) -> float | None:
-    return calls.load_p95(day[0].hour, day[-1].hour + timedelta(hours=1))
+def _p95_of(calls: RecordedCalls, hour: CallsOfAnHour) -> float | None:
+    return calls.load_p95(hour.hour, hour.hour + timedelta(hours=1))
 
 
 def calls_context(calls: RecordedCalls | None, period: str) -> dict[str, Any]:
