@@ -1,7 +1,8 @@
 """Fuzzy search by name: exact matches first, then prefixes, substrings and similar spellings.
 
 It uses expressions of both databases: an index does not find similar spellings, and the PostgreSQL extension that does
-may not be installed.
+may not be installed. A page that texts with the search text fill is read without comparing all spellings: an index may
+find them.
 """
 
 from __future__ import annotations
@@ -42,13 +43,18 @@ def search(
     needle = needle_of(typed)
     named = {f"text_{number}": text for number, text in enumerate(texts)}
     spaced = Concat(Value(" "), texts[0], Value(" "), output_field=TextField())
+    containing = is_named or Q()
+    for name in named:
+        containing |= Q(**{f"{name}__contains": needle})
     ranked = rows.alias(**named, spaced=spaced).annotate(rank=_rank(needle, list(named), is_named))
-    if needle:
-        ranked = ranked.filter(rank__gt=0)
     if page.token:
         rank, key = _parse_cursor(page, rows.model)
         ranked = ranked.filter(Q(rank__lt=rank) | Q(rank=rank, pk__gt=key))
-    found: list[Any] = list(ranked.order_by("-rank", "pk")[: page.sql_limit])
+    ranked = ranked.order_by("-rank", "pk")
+    limit = page.sql_limit
+    found: list[Any] = list((ranked.filter(containing) if needle else ranked)[:limit])
+    if needle and len(found) < limit:
+        found += ranked.filter(~containing, rank__gt=0)[: limit - len(found)]
     return build_page([(f"{row.rank} {row.pk}", row) for row in found], page)
 
 
