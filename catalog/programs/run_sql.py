@@ -23,7 +23,7 @@ PROGRAM: Final = "catalog.programs.run_sql"
 MAX_FRAME: Final = 80 * 1024 * 1024
 MAX_ERROR: Final = 1_000
 MAX_RESULT: Final = 24 << 20
-"""Characters of all values of a result."""
+"""Bytes of all rows of a result, as they are sent to the parent."""
 _FETCHED: Final = 500
 _DATABASE: Final = '"."'
 """Name of the database with the tables. No namespace can have it, so that no name is ambiguous."""
@@ -109,7 +109,7 @@ class Session:
         import duckdb
 
         self._properties = [each["properties"] for each in given["tables"]]
-        size = self._load(given, analysis)
+        size = self._load(given, analysis) if given["tables"] else 0
         statements = self._connection.extract_statements(self._sql)
         if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
             raise Refused(ONLY_SELECT)
@@ -121,7 +121,7 @@ class Session:
         while len(rows) <= wanted and (fetched := result.fetchmany(min(_FETCHED, wanted + 1 - len(rows)))):
             for row in fetched:
                 texts = [write_value(value, limit) for value in row]
-                length += sum(len(each or "") + 4 for each in texts)
+                length += len(json.dumps(texts))
                 if length > MAX_RESULT:
                     raise Refused(f"The result is larger than {MAX_RESULT >> 20} MiB: select fewer rows or columns")
                 rows.append(texts)
