@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from catalog.models import WarehouseSize
 from icekeeper.kernel.clock import now
@@ -43,6 +45,11 @@ def test_results_and_durations_by_hour(warehouse: Warehouse) -> None:
     fields = ("warehouse_id", "hour", "succeeded", "client_errors", "server_errors", "commits")
     assert list(CallHour.objects.values_list(*fields)) == [(warehouse.pk, EIGHT, 18, 6, 2, 4)]
     assert sorted(LoadDuration.objects.values_list("limit_ms", "count")) == [(5, 4), (20, 2)]
+    CallHour.objects.all().delete()
+    migration = import_module("management.migrations.0003_call_hours")
+    with connection.cursor() as cursor:
+        cursor.execute(migration._SUMS)
+    assert list(CallHour.objects.values_list(*fields)) == [(warehouse.pk, EIGHT, 18, 6, 2, 4)], "as after an upgrade"
     window = Window(EIGHT, EIGHT + timedelta(hours=2))
     found = read_calls_of_warehouse_for(actor=INTERNAL, warehouse=warehouse, window=window)
     assert found == read_calls_for(actor=INTERNAL, projects=[get_project(None)], window=window)
