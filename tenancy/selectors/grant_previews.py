@@ -173,7 +173,7 @@ def _compare(
         for principal, rights in after.of(affected)
         if (effect := _effect(principal, were.get(grantee_of(principal)), rights)) is not None
     ]
-    return effects, _lost_by(actor, ref, before, after)
+    return effects, _lost_by(actor, ref, before, after) if revocations else []
 
 
 def _id(grantee: Grantee) -> str | UUID:

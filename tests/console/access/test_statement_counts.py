@@ -26,7 +26,7 @@ COUNTS: Final = {
     "grants": 13,
     "review": 14,
     "reached": 15,
-    "preview": 20,
+    "preview": 18,
 }
 """Without cached permissions: the grants of a user on an object and on those above it are read once a page."""
 

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular, TabularColumns
 from catalog.selectors.search import SearchText, search_for
+from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse
 from storage.selectors import list_warehouses_of_projects_for
@@ -25,6 +26,7 @@ from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Project, TagDefinition
 from tenancy.models.securable import ObjectRef
+from tenancy.selectors.users import search_users
 from tenancy.services.projects import create_project
 from tenancy.services.tags import put_attachment
 from tests.authz.conftest import user
@@ -176,6 +178,8 @@ def test_hidden_candidates_do_not_displace_visible_ones(
     monkeypatch.setattr("management.admin.catalog.search.MAX_SHOWN", 1)
     assert "There are more" in open_as("lead").get("/ui/search/?q=a").text
     assert "There are more" not in engineer.get("/ui/search/?in=id&q=a").text
+    monkeypatch.setattr("tenancy.authz.builtin.visible_objects.MAX_GRANTS", 0)  # candidates are checked one by one
+    assert f"/table/{ids.tables['open']}/" in engineer.get("/ui/search/?q=a").text
 
 
 def test_hidden_tags_do_not_displace_visible_ones(
@@ -252,6 +256,14 @@ def test_search_reads_indexes(warehouse: Warehouse) -> None:
             )
             cursor.execute(f"EXPLAIN {read}")
             plans[text] = "\n".join(row[0] for row in cursor.fetchall())
+        with CaptureQueriesContext(connection) as captured:
+            search_users(actor=INTERNAL, typed="clerk 77", user_type=None, page=Page("users", None, 10))
+        read = next(each["sql"] for each in captured if 'FROM "tenancy_user"' in each["sql"])
+        cursor.execute("SET LOCAL enable_seqscan = off")  # there are few users
+        cursor.execute(f"EXPLAIN {read}")
+        plans["users"] = "\n".join(row[0] for row in cursor.fetchall())
+    assert "user_by_part_of_name" in plans["users"]
+    assert "user_by_part_of_email" in plans["users"]
     assert "tabular_by_part_of_name" in plans["orders7777"]
     assert "tabular_by_part_of_name" in plans["sales.orders7777"]
     assert "tabular_by_location" in plans["s3://bucket/a/orders7777"]
