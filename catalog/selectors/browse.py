@@ -9,6 +9,8 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import F
+from django.db.models.lookups import IsNull
 
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels
@@ -193,11 +195,18 @@ def _listings(actor: Actor, warehouse_id: UUID, levels: Levels | None) -> list[C
 
 @dataclass(frozen=True, slots=True)
 class TabularFacts:
-    """The totals of a table and who committed to it last; None where it is not known."""
+    """The totals of a table and who committed to it last; None where it is not known.
 
+    `is_large` is set if the metadata is in the object store only.
+    """
+
+    is_large: bool
     records: int | None
     files_size: int | None
     data_files: int | None
+    delete_files: int | None
+    snapshot_count: int | None
+    ref_count: int | None
     committed_at: datetime | None
     committed_by: str | None
     engine: str | None
@@ -210,10 +219,12 @@ def find_facts(*, warehouse_id: UUID, uuids: Collection[UUID]) -> dict[UUID, Tab
     """
     rows = Tabular.objects.using(settings.READ_DATABASE).in_warehouse(warehouse_id)
     rows = rows.of_kind(Tabular.Kind.TABLE, Tabular.Kind.VIEW).filter(uuid__in=uuids)
-    columns = (
-        "uuid", "totals__records", "totals__files_size", "totals__data_files", "committed_at", "committed_by", "engine",
-    )  # fmt: skip
-    return {uuid: TabularFacts(*facts) for uuid, *facts in rows.values_list(*columns)} if uuids else {}
+    rows = rows.annotate(is_large=IsNull(F("current_metadata__document"), True))  # noqa: FBT003 - Django's signature
+    totals = ("records", "files_size", "data_files", "delete_files", "snapshot_count", "ref_count")
+    columns = ("uuid", "is_large", *(f"totals__{each}" for each in totals), "committed_at", "committed_by", "engine")
+    if not uuids:
+        return {}
+    return {uuid: TabularFacts(bool(is_large), *facts) for uuid, is_large, *facts in rows.values_list(*columns)}
 
 
 def find_committers(*, tabular_id: UUID, snapshot_ids: Collection[int]) -> dict[int, str]:

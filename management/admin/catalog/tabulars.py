@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,16 +14,15 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from catalog.errors import no_such_object
 from catalog.iceberg.display.columns import list_column_rows
-from catalog.iceberg.display.partition_text import list_partition_specs, list_sort_orders
-from catalog.iceberg.totals import read_totals
 from catalog.models import Tabular
+from catalog.selectors.access.files import require_to_load
 from catalog.selectors.activity import Subject
-from catalog.selectors.browse import LocatedTabular, find_facts, locate_tabular_for
+from catalog.selectors.browse import LocatedTabular, TabularFacts, find_facts, locate_tabular_for
 from catalog.selectors.permission_objects import tabular_object
+from catalog.selectors.tables.earlier_metadata import list_earlier_files, read_earlier_file
 from catalog.selectors.tables.generic_tables import load_generic_table_for
 from catalog.selectors.tables.load import LoadedTabular, load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
@@ -42,13 +42,14 @@ from management.admin.catalog.files_tab import (
     request_files,
 )
 from management.admin.catalog.health_tab import health_context
-from management.admin.catalog.metadata_facts import current_schema, current_snapshot, find_schema, moment_of, sql_of
+from management.admin.catalog.metadata_facts import find_schema, moment_of, sql_of
 from management.admin.catalog.object_tags import tags_context
 from management.admin.catalog.preview_tab import preview_context
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
 from management.admin.catalog.snippet_targets import snippet_target
 from management.admin.catalog.snippets import Snippet, list_snippets
+from management.admin.catalog.table_overview import large_overview_context, overview_context
 from management.admin.catalog.usage_tab import usage_context
 from management.admin.catalog.versions_tab import versions_context
 from management.admin.catalog.view_sources import sources_context
@@ -56,13 +57,12 @@ from management.admin.json_view import json_lines
 from management.admin.navigation import Crumb, Text, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
-from management.templatetags.console import byte_size
+from storage.io.port import ObjectNotFound
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
 
-FIRST_COLUMNS: Final = 7
 MAX_COLUMNS: Final = 2_000
 
 
@@ -85,6 +85,11 @@ class TabularPage(Page):
             uuid=self.kwargs["object_id"],
         )
 
+    @cached_property
+    def facts(self) -> TabularFacts | None:
+        uuid = self.located.tabular.uuid
+        return find_facts(warehouse_id=self.warehouse_id, uuids=[uuid]).get(uuid)
+
     def context(self) -> dict[str, Any]:
         warehouse_id: UUID = self.kwargs["warehouse_id"]
         object_id: UUID = self.kwargs["object_id"]
@@ -101,7 +106,7 @@ class TabularPage(Page):
             "tab": current,
             "controls": tabular_controls(self.actor, tabular),
             "tab_template": f"console/tabs/{self.overview_template if current == 'overview' else current}.html",
-            "facts": find_facts(warehouse_id=warehouse_id, uuids=[object_id]).get(object_id),
+            "facts": self.facts,
             **tree_context(located.path, self.kind.value, object_id, tabular.name),
             **self.head(),
         }
@@ -184,24 +189,32 @@ class MetadataPage(TabularPage):
         return {"properties": sorted((self.metadata.get("properties") or {}).items())}
 
     def metadata_tab(self) -> dict[str, Any]:
-        log = self.metadata.get("metadata-log") or []
         return {
             "document": json_lines(self.metadata),
             "metadata_location": self.loaded.metadata_location,
             "size": len(self.loaded.document),
             "files": [
-                {"location": each.get("metadata-file"), "at": moment_of(each.get("timestamp-ms"))}
-                for each in reversed(log)
+                {"key": each.key, "location": each.location, "at": moment_of(each.timestamp_ms)}
+                for each in list_earlier_files(self.loaded, self.metadata)
             ],
         }
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self._download() if request.GET.get("format") == "json" else self.render(self.context())
+        if request.GET.get("format") != "json":
+            return self.render(self.context())
+        key = request.GET.get("file")
+        if key is None:
+            return _download("metadata.json", self.loaded.document)
+        try:
+            return _download(*read_earlier_file(self.loaded, self.metadata, key))
+        except ObjectNotFound:
+            return self.render(self.context() | {"is_deleted": True}, status=HTTPStatus.NOT_FOUND)
 
-    def _download(self) -> HttpResponse:
-        response = HttpResponse(self.loaded.document, content_type="application/json")
-        response.headers["Content-Disposition"] = 'attachment; filename="metadata.json"'
-        return response
+
+def _download(name: str, document: bytes) -> HttpResponse:
+    response = HttpResponse(document, content_type="application/json")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
 
 
 class TablePage(MetadataPage):
@@ -224,32 +237,18 @@ class TablePage(MetadataPage):
         Tab("metadata", _("Metadata")),
     )
 
+    @cached_property
+    def is_large_overview(self) -> bool:
+        """Whether the page is the overview of a table whose metadata is too large to be read for it."""
+        return self.kwargs.get("tab", "overview") == "overview" and self.facts is not None and self.facts.is_large
+
+    def head(self) -> dict[str, Any]:
+        return {} if self.is_large_overview else super().head()
+
     def overview_tab(self) -> dict[str, Any]:
-        metadata = self.metadata
-        snapshot = current_snapshot(metadata)
-        totals = read_totals(metadata)
-        schema = current_schema(metadata)
-        refs = metadata.get("refs") or {}
-        branches = sum(1 for each in refs.values() if each.get("type") == "branch")
-        columns = list_column_rows(schema, max_rows=FIRST_COLUMNS)
-        return {
-            "tiles": [
-                {"label": _("Rows"), "value": totals.records, "note": ""},
-                {"label": _("Data"), "text": byte_size(totals.files_size), "note": ""},
-                {"label": _("Data files"), "value": totals.data_files, "note": ""},
-                {"label": _("Delete files"), "value": totals.delete_files, "note": ""},
-                {"label": _("Snapshots"), "value": totals.snapshot_count, "note": ""},
-                {"label": _("Branches"), "value": branches, "note": _tags_note(len(refs) - branches)},
-            ],
-            "columns": columns,
-            "hidden_columns": max(0, columns.column_count - sum(1 for each in columns.rows if not each.depth)),
-            "snippets": self.snippets(),
-            "partitioned_by": next((each.text for each in list_partition_specs(metadata) if each.is_default), ""),
-            "sorted_by": next((each.text for each in list_sort_orders(metadata) if each.is_default), ""),
-            "updated": moment_of(metadata.get("last-updated-ms")),
-            "snapshot": snapshot,
-            "metadata_location": self.loaded.metadata_location,
-        }
+        if self.is_large_overview and self.facts is not None:
+            return large_overview_context(self.located.tabular, self.facts) | {"snippets": self.snippets()}
+        return overview_context(self.metadata, self.loaded.metadata_location) | {"snippets": self.snippets()}
 
     def schema_tab(self) -> dict[str, Any]:
         return schema_context(self.metadata, self.located.identifier, self.request.GET)
@@ -262,6 +261,10 @@ class TablePage(MetadataPage):
 
     @property
     def reads_data(self) -> bool:
+        if self.is_large_overview:
+            tabular = self.located.tabular
+            missing = no_such_object(self.kind.value, tabular.uuid)
+            return require_to_load(self.actor, self.kind, tabular.pk, missing=missing) is not None
         return self.loaded.rights is not None
 
     def sql_url(self) -> str:
@@ -435,7 +438,3 @@ class GenericTablePage(TabularPage):
 
     def properties_tab(self) -> dict[str, Any]:
         return {"properties": sorted(self.generic.properties.items())}
-
-
-def _tags_note(count: int) -> str:
-    return ngettext("%(count)s tag", "%(count)s tags", count) % {"count": count} if count else ""
