@@ -82,10 +82,10 @@ def _dropped_names(body: bytes) -> str:
     return " ".join(".".join((*each["namespace"], each["name"])) for each in json.loads(body)["tabulars"])
 
 
-def _chain(body: bytes) -> str:
-    """Return the verdict of an explanation and its chain, without the grants that would allow it."""
+def _grants_of_chain(body: bytes) -> str:
+    """Return the verdict of an explanation and the grants of its chain, without those that would allow it."""
     found = json.loads(body)
-    return f"{found['allowed']} {json.dumps(found['chain'])}"
+    return f"{found['allowed']} {json.dumps([each for each in found['chain'] if each.get('grant')])}"
 
 
 def list_pages(of: Objects) -> list[ListPage]:
@@ -126,10 +126,10 @@ def list_pages(of: Objects) -> list[ListPage]:
                  {f"/namespace/{of.namespace}/": of.namespace}),
         ListPage(f"/ui/access/review/?{who}&warehouse={of.warehouse}",
                  ApiCall(f"{warehouse}/reached-objects?{principal}"), {each: each for each in tables.values()}),
-        ListPage(explain, ApiCall("/permissions/explain", {"operation": checked}), explained, _chain),
+        ListPage(explain, ApiCall("/permissions/explain", {"operation": checked}), explained, _grants_of_chain),
         ListPage(f"{explain}&who=user:{of.user}",
                  ApiCall("/permissions/explain", {"identity": {"user": of.user}, "operation": checked}), explained,
-                 _chain),
+                 _grants_of_chain),
     ]  # fmt: skip
 
 

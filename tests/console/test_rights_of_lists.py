@@ -10,11 +10,15 @@ from django.db import transaction
 from django.urls import resolve
 
 from icekeeper.kernel.clock import now
+from management.admin.headers import CONTENT_SECURITY_POLICY
 from management.admin.urls import urlpatterns
 from management.endpoint_statistics import CallCount, CallKey, record_calls
+from tasks.models import Task
+from tenancy.models import User
 from tenancy.models.securable import ObjectRef
 from tests.console.conftest import Open
-from tests.console.rights_pages import Objects, list_pages, pages_with_actions, sent_forms
+from tests.console.rights_pages import ListPage, Objects, SentForm, list_pages, pages_with_actions, sent_forms
+from tests.console.sign_in.browser import Browser, Page
 from tests.console.test_rights import USERS, Ids, grants, ids, pages_and_calls, pages_of_changes  # noqa: F401 - fixtures
 from tests.harness.named_callers import CallerClient
 
@@ -38,6 +42,20 @@ def test_every_address_is_compared() -> None:
     assert {each.name for each in urlpatterns} == compared
 
 
+MARKUP = "<img src=x onerror=alert(1)>\"'{{7*7}}"
+
+
+def check_page(page: Page) -> None:
+    """Texts of users are no markup, no cache keeps the page, and no other site frames it."""
+    if page.header("Content-Type").startswith("text/html"):
+        assert "<img src=x" not in page.text
+        assert f"'{7 * 7}" not in page.text
+    assert page.header("X-Content-Type-Options") == "nosniff"
+    assert page.header("Cache-Control") == "private, no-store"
+    assert page.header("X-Frame-Options") == "DENY"
+    assert page.header("Content-Security-Policy") == CONTENT_SECURITY_POLICY
+
+
 @pytest.fixture
 def objects(
     grants: None,  # noqa: F811
@@ -46,13 +64,16 @@ def objects(
     root: CallerClient,
     soft_delete: int,
 ) -> Objects:
-    """Accounts, tags, two dropped tables with their tasks, and a call that is counted."""
+    """Accounts, tags, two dropped tables with their tasks, and a call that is counted; their names are markup."""
     manage, instance = CallerClient("/management/v1", "root"), CallerClient("/management/v1", "instance")
-    outer, inner = (manage.post("/role", {"name": name}).json()["id"] for name in ("team", "inner"))
+    outer, inner = (
+        manage.post("/role", {"name": name + MARKUP, "description": MARKUP}).json()["id"] for name in ("team", "inner")
+    )
     members = [{"type": "role", "id": inner}, {"type": "user", "id": "oidc~engineer"}]
     assert manage.post(f"/role/{outer}/members", {"members": members}).status < 300
-    tag = manage.post("/tag-definition", {"name": "pii", "scope": ["table"], "value-kind": "marker"}).json()["id"]
-    account = instance.post("/service-account", {"name": "etl"}).json()["id"]
+    marker = {"scope": ["table"], "value-kind": "marker"}
+    tag = manage.post("/tag-definition", {"name": "pii", "description": MARKUP, **marker}).json()["id"]
+    account = instance.post("/service-account", {"name": MARKUP, "description": MARKUP}).json()["id"]
     for namespace in ("open", "closed"):
         assert root.delete(f"/namespaces/{namespace}/tables/b").status == 204
     dropped = {
@@ -61,6 +82,10 @@ def objects(
     }
     tasks = manage.post(f"/warehouse/{ids.warehouse}/task/list", {}).json()["tasks"]
     of_table = {each["entity"]["table-id"]: each["task-id"] for each in tasks}
+    for path in ("/project", f"/warehouse/{ids.warehouse}"):
+        assert manage.post(f"{path}/rename", {"new-name": MARKUP}).status == 200
+    User.objects.filter(id__in=["oidc~engineer", "oidc~lead"]).update(name=MARKUP, email=MARKUP)
+    Task.objects.filter(pk=of_table[dropped["open.b"]]).update(message=MARKUP)
     record_calls(
         {CallKey(int(now().timestamp() // 3600), "GET", "catalog/v1/counted", 200, None, None): CallCount(0.0)}
     )
@@ -71,51 +96,53 @@ def objects(
     )  # fmt: skip
 
 
-def test_lists_show_what_the_apis_list(objects: Objects, open_as: Open) -> None:
+def test_pages_agree_with_the_apis(objects: Objects, open_as: Open) -> None:
     """Where the APIs deny a list, the page is missing, too, or shows nothing of it."""
-    different, shown_to = [], dict.fromkeys(USERS, 0)
+    different: list[tuple[object, ...]] = []
+    shown = dict.fromkeys(USERS, 0)
     for name in USERS:
         browser = open_as(name)
         for each in list_pages(objects):
-            page, response = browser.get(each.address), each.call.send(name)
-            text = page.text.partition('id="ik-main"')[2] or page.text
-            shown = {label for label in each.texts if label in text}
-            is_listed = response.status == 200
-            content = each.read(response.body) if is_listed else ""
-            listed = {label for label, found in each.texts.items() if found in content}
-            denied = {404} if response.status == 404 and not each.is_of_all_projects else {200, 403, 404}
-            if shown != listed or page.status not in ({200} if is_listed else denied):
-                different.append((name, each.address, page.status, response.status, shown, listed))
-            shown_to[name] += len(shown)
-    assert not different, "\n".join(map(str, different))
-    assert shown_to["instance"] >= shown_to["lead"] > shown_to["engineer"] > shown_to["guest"] == 0
-
-
-def test_pages_are_open_to_whom_the_apis_allow_it(objects: Objects, open_as: Open) -> None:
-    different = []
-    for name in USERS:
-        browser = open_as(name)
+            shown[name] += compare_list(name, browser, each, different)
         for address, call in pages_with_actions(objects).items():
-            status, expected = browser.get(address).status, call.status(name)
-            if (200 if status == 302 else status) != expected:
-                different.append((name, address, status, expected))
-    assert not different, "\n".join(map(str, different))
-
-
-def test_forged_forms_have_the_status_of_the_api(objects: Objects, open_as: Open) -> None:
-    """404 and 409 of a form that is allowed: nothing is there to be read, or the form has no digest."""
-    different = []
-    for name in USERS:
-        browser = open_as(name)
+            page, expected = browser.get(address), call.status(name)
+            check_page(page)
+            if (200 if page.status == 302 else page.status) != expected:
+                different.append((name, address, page.status, expected))
         for form in sent_forms(objects):
-            with transaction.atomic():
-                allowed = form.call.status(name)
-                transaction.set_rollback(True)
-            with transaction.atomic():
-                status = browser.post(form.address, form.fields).status
-                transaction.set_rollback(True)
-            if form.address == "/ui/access/revoke/" and name == "guest":
-                allowed = 404  # of a hidden project, for which the APIs return 403
-            if status != allowed if allowed in {403, 404} else status not in {200, 302, 404, 409}:
-                different.append((name, form.address, status, allowed))
+            compare_form(name, browser, form, different)
     assert not different, "\n".join(map(str, different))
+    assert shown["instance"] >= shown["lead"] > shown["engineer"] > shown["guest"] == 0
+
+
+def compare_list(name: str, browser: Browser, each: ListPage, different: list[tuple[object, ...]]) -> int:
+    """Note a list that differs from that of the API; return how many of the objects the page shows."""
+    page, response = browser.get(each.address), each.call.send(name)
+    check_page(page)
+    text = page.text.partition('id="ik-main"')[2] or page.text
+    shown = {label for label in each.texts if label in text}
+    is_listed = response.status == 200
+    content = each.read(response.body) if is_listed else ""
+    listed = {label for label, found in each.texts.items() if found in content}
+    denied = {404} if response.status == 404 and not each.is_of_all_projects else {200, 403, 404}
+    if shown != listed or page.status not in ({200} if is_listed else denied):
+        different.append((name, each.address, page.status, response.status, shown, listed))
+    return len(shown)
+
+
+def compare_form(name: str, browser: Browser, form: SentForm, different: list[tuple[object, ...]]) -> None:
+    """Note a form whose status is not that of the API's call.
+
+    404 and 409 of a form that is allowed: nothing is there to be read, or the form has no digest.
+    """
+    with transaction.atomic():
+        allowed = form.call.status(name)
+        transaction.set_rollback(True)
+    with transaction.atomic():
+        page = browser.post(form.address, form.fields)
+        transaction.set_rollback(True)
+    check_page(page)
+    if form.address == "/ui/access/revoke/" and name == "guest":
+        allowed = 404  # of a hidden project, for which the APIs return 403
+    if page.status != allowed if allowed in {403, 404} else page.status not in {200, 302, 404, 409}:
+        different.append((name, form.address, page.status, allowed))

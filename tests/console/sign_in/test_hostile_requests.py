@@ -6,6 +6,7 @@ import pytest
 
 from tests.console.sign_in.browser import Browser
 from tests.console.sign_in.session_fixtures import is_signed_in, sign_in_once
+from tests.harness.routes import CONSOLE_ROUTES
 
 pytestmark = pytest.mark.django_db
 
@@ -28,6 +29,17 @@ def test_a_foreign_host_is_in_no_link_and_no_redirect() -> None:
         assert "evil.example.com" not in page.location
         assert 'href="http://evil.example.com' not in page.text
         assert 'action="http://evil.example.com' not in page.text
+
+
+def test_every_form_needs_the_token_and_the_origin() -> None:
+    """No address is exempt from the check that `test_forms_and_cookies` tests, and which comes before the view."""
+    assert [route for route in CONSOLE_ROUTES if getattr(route.view, "csrf_exempt", False)] == []
+    browser = Browser()
+    sign_in_once(browser)
+    for target in ("/ui/task/change/", "/ui/access/object/server/grant/", "/ui/profile/"):
+        assert browser.post(target, csrf=None).status == 403
+        assert browser.post(target, origin="https://evil.example.com").status == 403
+    assert is_signed_in(browser)
 
 
 @pytest.mark.parametrize(
