@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+from django.urls import resolve
 
 TABS = {
     "warehouse/{warehouse}": ("", "overview/", "storage/", "rules/", "access/", "tasks/", "statistics/"),
@@ -76,3 +79,12 @@ CHANGES = (
 def all_addresses(ids: Mapping[str, str]) -> list[str]:
     paths = [*OTHERS, *ACCOUNTS, *CHANGES, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
     return [f"/ui/{path.format_map(ids)}" for path in paths]
+
+
+def one_of_each_kind(addresses: Iterable[str]) -> list[str]:
+    """Return the first address of each page, whatever object or query it is for."""
+    first: dict[tuple[str, ...], str] = {}
+    for address in addresses:
+        found = resolve(urlsplit(address).path)
+        first.setdefault((found.url_name or "", *(str(found.kwargs.get(name)) for name in ("kind", "tab"))), address)
+    return list(first.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -112,6 +113,8 @@ def chromium_browser() -> Iterator[Browser]:
 
 LINKS = "a[href]:not([download]):not([href*='format='])"
 
+ID = re.compile(r"(?<=[/:])[0-9a-f-]{36}(?=[/:])|(?<=/user/)[^/]+")
+
 FAILED: dict[str, bool] = {}
 """Whether a test has failed so far, by its id."""
 
@@ -164,19 +167,23 @@ class Visitor:
         expect(shown).to_be_visible()
 
     def follow_links(self) -> dict[str, int]:
-        """Open every page to which links lead from the overview; return their statuses by path.
+        """Open a page of each kind to which links lead from the overview, and return their statuses by path.
 
-        Of addresses that differ only in their query one is opened, and no download.
+        Pages whose addresses differ only in ids or in the query are of one kind. No download is opened.
         """
-        found, waiting = {"/ui/": 0}, ["/ui/"]
+        found: dict[str, int] = {}
+        waiting, kinds = ["/ui/"], set[str]()
         while waiting:
-            path = waiting.pop()
-            found[path.partition("?")[0]] = self.open(path)
+            target = waiting.pop()
+            path = target.partition("?")[0]
+            if (kind := ID.sub("*", path)) in kinds:
+                continue
+            kinds.add(kind)
+            found[path] = self.open(target)
             for link in self.page.locator(LINKS).evaluate_all("links => links.map(each => each.getAttribute('href'))"):
-                target = urljoin(self.page.url, link).removeprefix(self.console.base_url).partition("#")[0]
-                if target.startswith("/ui/") and target.partition("?")[0] not in found:
-                    found[target.partition("?")[0]] = 0
-                    waiting.append(target)
+                linked = urljoin(self.page.url, link).removeprefix(self.console.base_url).partition("#")[0]
+                if linked.startswith("/ui/"):
+                    waiting.append(linked)
         return found
 
     def _note_message(self, message: object) -> None:

@@ -22,6 +22,7 @@ def test_from_the_first_start_to_the_first_table(visit: Visit, embedded: Embedde
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     expect(page.get_by_text("Authentication is off.")).to_be_visible()
     page.get_by_role("link", name="local", exact=True).click()
+    page.get_by_role("navigation", name="Tabs").get_by_role("link", name="Contents").click()
     expect(page.get_by_role("heading", name="Create the first table")).to_be_visible()
     page.get_by_role("button", name="Copy PyIceberg").last.click()
     expect(page.locator(".ik-toast")).to_have_text("Copied")
