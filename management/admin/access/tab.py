@@ -23,6 +23,7 @@ from management.admin.access.explanation import ExplanationView, view_explanatio
 from management.admin.access.matrix import ROWS_A_PAGE, view_matrix
 from management.admin.access.objects import KIND_LABELS, access_url, key_of, label_of
 from management.admin.access.principals import ICONS, Picked, Picker, principal_value, read_picked
+from management.admin.navigation import Text
 from tenancy.actor import Actor, Grantee, acting_as, is_instance_admin
 from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.port import AuthorizationBackendError
@@ -46,6 +47,16 @@ INTERNAL_ACTOR: Final = "internal"
 """The name of the server's own commands in the audit trail."""
 EXPIRES_SOON: Final = timedelta(days=30)
 MAX_TEXT_LENGTH: Final = 300
+_CHANGE_GRANTS_IN_WAREHOUSES: Final[Text] = gettext_lazy(
+    "manage_grants or ownership on this %(kind)s or on an object above, or security_admin on the project"
+)
+_CHANGE_GRANTS: Final[Mapping[Securable.Type, Text]] = {
+    Securable.Type.SERVER: gettext_lazy("admin or operator on this server"),
+    Securable.Type.PROJECT: gettext_lazy("security_admin or project_admin on this project, or admin on the server"),
+    Securable.Type.ROLE: gettext_lazy("ownership of this role, or security_admin on its project"),
+    Securable.Type.TAG: gettext_lazy("ownership of this tag, or security_admin on its project"),
+}
+"""By type: the privileges with which a user changes grants."""
 HAVE_MANAGED_ACCESS: Final = frozenset({Securable.Type.WAREHOUSE, Securable.Type.NAMESPACE})
 
 
@@ -289,10 +300,12 @@ class AccessTab:
 
     def _no_grant_text(self) -> str:
         """Return why the viewer reads the grants and cannot change them, and what to do."""
-        needed = _(
-            "To change them, you need manage_grants or ownership on this %(kind)s or on an object above: ask a user "
-            "who has one of them."
-        ) % {"kind": KIND_LABELS[self.ref.type]}
+        privileges = _CHANGE_GRANTS.get(self.ref.type, _CHANGE_GRANTS_IN_WAREHOUSES) % {
+            "kind": KIND_LABELS[self.ref.type]
+        }
+        needed = _("To change them, you need %(privileges)s: ask a user who has one of these.") % {
+            "privileges": privileges
+        }
         if not is_instance_admin(self.actor):
             return f"{_('You can read these grants, but not change them.')} {needed}"
         reason = _("Instance admins can read grants, but not change them.")

@@ -166,6 +166,7 @@ def test_a_viewer_without_a_grant_form_sees_why(lake: Lake, sign_in: SignIn, vie
     assert reason in of_admin
     assert cure in of_admin
     assert "New grant" not in of_admin
+    assert "admin or operator on this server" in sign_in("admin").get(lake.url("server") + view).content.decode()
     of_steward = sign_in("steward").get(lake.url("lines") + view).content.decode()
     assert cure not in of_steward
 
