@@ -243,7 +243,7 @@ class TablePage(MetadataPage):
         return self.kwargs.get("tab", "overview") == "overview" and self.facts is not None and self.facts.is_large
 
     def head(self) -> dict[str, Any]:
-        return {} if self.is_large_overview else super().head()
+        return {"sql_url": self.sql_url()} if self.is_large_overview else super().head()
 
     def overview_tab(self) -> dict[str, Any]:
         if self.is_large_overview and self.facts is not None:
@@ -259,7 +259,7 @@ class TablePage(MetadataPage):
     def usage_tab(self) -> dict[str, Any]:
         return usage_context(self.located.tabular.pk)
 
-    @property
+    @cached_property
     def reads_data(self) -> bool:
         if self.is_large_overview:
             tabular = self.located.tabular

@@ -114,7 +114,16 @@ def test_the_overview_of_a_table_with_large_metadata_does_not_read_it(
     assert read == []
     assert page.status == 200
     assert page.statements <= 15
-    shown = ("larger than 4", "columns, partitioning", ">321<", ">78<", ">9<", "Read this table", f"{address}files/")
+    shown = (
+        "larger than 4",
+        "columns, partitioning",
+        ">321<",
+        ">78<",
+        ">9<",
+        "Read this table",
+        ">Query<",
+        f"{address}files/",
+    )
     assert [text for text in shown if text not in page.text] == []
     assert f"{address}files/" not in open_as("instance").get(address).text
     assert open_as("guest").get(address).status == 404
