@@ -41,7 +41,7 @@ MAX_COUNTED: Final = 20_000
 """Objects that one page counts, in all warehouses together; numbers of further ones are those recorded last."""
 
 MAX_SHOWN_TASKS: Final = 3
-_ON_WAREHOUSES: Final = (Can.INCLUDE_IN_LIST, Can.LIST_EVERYTHING, Can.GET_ALL_TASKS, Can.READ_GRANTS)
+_ON_WAREHOUSES: Final = (Can.INCLUDE_IN_LIST, Can.LIST_EVERYTHING, Can.GET_ALL_TASKS, Can.CHANGE_OWNERSHIP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,15 @@ def read_history_of_warehouse_for(*, actor: Actor, warehouse: Warehouse, moments
 
 @dataclass(slots=True)
 class _Visible:
-    """What a caller may see of warehouses. Grants may be read below the securables `tops`, but not below `hidden`."""
+    """What a caller may see of warehouses. The last two are securables: projects whose own grants may be read, and
+    warehouses in which all grants may be managed."""
 
     whole: list[Warehouse] = field(default_factory=list)
     partly: list[Warehouse] = field(default_factory=list)
     with_tasks: list[UUID] = field(default_factory=list)
     with_actors: set[UUID] = field(default_factory=set)
-    tops: list[str] = field(default_factory=list)
-    hidden: set[str] = field(default_factory=set)
+    projects_with_grants: list[str] = field(default_factory=list)
+    warehouses_with_grants: list[str] = field(default_factory=list)
 
 
 def _check(actor: Actor, warehouses: Sequence[Warehouse], project_ids: Sequence[str]) -> _Visible:
@@ -150,17 +151,15 @@ def _check(actor: Actor, warehouses: Sequence[Warehouse], project_ids: Sequence[
     ]
     decisions = iter(check_permissions(actor, checks))
     audits_all = next(decisions)
-    audited, granting = set[str](), set[str]()
+    audited = set[str]()
     visible = _Visible()
     for project_id in project_ids:
         if next(decisions) or audits_all:
             audited.add(project_id)
         if next(decisions):
-            granting.add(project_id)
-            visible.tops.append(securable_id(Securable.Type.PROJECT, project_id))
+            visible.projects_with_grants.append(securable_id(Securable.Type.PROJECT, project_id))
     for warehouse in warehouses:
-        is_visible, sees_everything, sees_tasks, reads_grants = (next(decisions) for _ in _ON_WAREHOUSES)
-        own_id = securable_id(Securable.Type.WAREHOUSE, warehouse.pk)
+        is_visible, sees_everything, sees_tasks, manages_grants = (next(decisions) for _ in _ON_WAREHOUSES)
         if sees_everything:
             visible.whole.append(warehouse)
         elif is_visible:
@@ -169,10 +168,8 @@ def _check(actor: Actor, warehouses: Sequence[Warehouse], project_ids: Sequence[
             visible.with_tasks.append(warehouse.pk)
         if warehouse.project_id in audited:
             visible.with_actors.add(warehouse.pk)
-        if warehouse.status != Warehouse.Status.ACTIVE:
-            visible.hidden.add(own_id)
-        elif reads_grants and warehouse.project_id not in granting:
-            visible.tops.append(own_id)
+        if manages_grants and warehouse.status == Warehouse.Status.ACTIVE:
+            visible.warehouses_with_grants.append(securable_id(Securable.Type.WAREHOUSE, warehouse.pk))
     return visible
 
 
@@ -201,7 +198,11 @@ def _read(visible: _Visible, moments: Sequence[datetime], *, has_more: bool) -> 
         changes=tuple(read("changes", lambda: list_latest_changes(ids, visible.with_actors), [])),
         history=read("history", lambda: read_history(ages, project_ids, moments), History()),
         rankings=read("rankings", lambda: read_rankings(ids), Rankings()),
-        expiring_grants=read("grants", lambda: find_expiring_grants(visible.tops, visible.hidden), None),
+        expiring_grants=read(
+            "grants",
+            lambda: find_expiring_grants(visible.projects_with_grants, visible.warehouses_with_grants),
+            None,
+        ),
         failed_blocks=frozenset(failures),
     )
 

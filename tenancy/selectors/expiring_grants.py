@@ -1,8 +1,8 @@
-"""Grants that expire soon, below objects on which the caller may read grants."""
+"""Grants that expire soon, on projects and in warehouses whose grants the caller may read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,26 +33,27 @@ class ExpiringGrants:
 _EXPIRING: Final = """
 SELECT g.user_id, g.role_id, g.expires_at, g.path
   FROM tenancy_grant g
-  JOIN tenancy_securable top ON top.id = ANY(%s) AND substr(g.path, 1, length(top.path)) = top.path
- WHERE g.expires_at > %s AND g.expires_at <= %s AND substr(g.securable_id, 1, 5) <> 'role:'
+  JOIN tenancy_securable top ON (top.id = ANY(%s) AND g.path = top.path)
+    OR (top.id = ANY(%s) AND substr(g.path, 1, length(top.path)) = top.path)
+ WHERE g.expires_at > %s AND g.expires_at <= %s
  ORDER BY g.expires_at, g.id
  LIMIT %s
 """
 
 
-def find_expiring_grants(tops: Sequence[str], hidden: Collection[str]) -> ExpiringGrants | None:
-    """Return the grants on and below the securables `tops` that expire within a week; None without any.
+def find_expiring_grants(projects: Sequence[str], warehouses: Sequence[str]) -> ExpiringGrants | None:
+    """Return the grants on these projects, and on and in these warehouses, that expire within a week; None without any.
 
-    Requires the permission to read grants on each of `tops`, none of which is below another. Grants below the
-    securables `hidden`, such as inactive warehouses, do not count, and neither do those of roles. One statement.
+    Both are ids of securables. The caller has checked the permission to read grants on the projects alone, and to
+    manage grants on the warehouses, which is inherited: that to read grants is not. One statement.
     """
-    if not tops:
+    if not projects and not warehouses:
         return None
     at = now()
-    rows = fetch_all(settings.READ_DATABASE, _EXPIRING, [list(tops), at, at + EXPIRE_SOON, MAX_EXPIRING + 1])
-    shown = [row for row in rows if set(hidden).isdisjoint(row[3].split("/"))]
-    if not shown:
+    given = [list(projects), list(warehouses), at, at + EXPIRE_SOON, MAX_EXPIRING + 1]
+    rows = fetch_all(settings.READ_DATABASE, _EXPIRING, given)
+    if not rows:
         return None
-    user_id, role_id, expires_at, path = shown[0]
+    user_id, role_id, expires_at, path = rows[0]
     grantee = Grantee(user_id, None if role_id is None else as_uuid(role_id))
-    return ExpiringGrants(len(shown), as_datetime(expires_at), grantee, project_in(path))
+    return ExpiringGrants(len(rows), as_datetime(expires_at), grantee, project_in(path))

@@ -90,8 +90,12 @@ def test_queues_and_changes_of_visible_warehouses(
 
 
 def test_what_overviews_show_depends_on_permissions(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F811
-    """Who changed an object needs `read_audit`, grants `read_grants`, numbers the permission to list everything."""
+    """Who changed an object needs `read_audit`, numbers the permission to list everything.
+
+    Grants need the permission to manage all of the warehouse: that to read those on the warehouse is not inherited.
+    """
     give("describe", ObjectRef(Securable.Type.WAREHOUSE, ids.warehouse), user("reader"))
+    give("pass_grants", ObjectRef(Securable.Type.WAREHOUSE, ids.warehouse), user("reader"))
     Grant.objects.filter(user_id="oidc~engineer").update(expires_at=now() + timedelta(days=3, minutes=1))
     by_page = {}
     for name in ("lead", "reader", "engineer"):
