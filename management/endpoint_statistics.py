@@ -46,7 +46,7 @@ RESULTS: Final = ("succeeded", "client_errors", "server_errors", "commits")
 CLIENT_ERRORS, SERVER_ERRORS = 400, 500
 """The lowest status of each."""
 
-YOUNG: Final = timedelta(days=1)
+YOUNG: Final = timedelta(hours=2)
 """Age of warehouses whose statistics are recorded soon after a commit, while they have no data recorded."""
 
 # Rows of each table are locked in one order, so that concurrent writers cannot deadlock.

@@ -120,7 +120,7 @@ def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project],
         # Most candidates are hidden.
         seen = {each.ref for each in found}
         visible = visible_objects(actor)
-        batch = MAX_SCANNED if visible is None else FIRST_BATCH
+        batch = MAX_SCANNED if visible is None else max(FIRST_BATCH, limit + 1)
         more, _ = _search(actor, wanted, projects, unread, visible=visible, batch=batch)
         found += [each for each in more if each.ref not in seen]
     found += _projects(wanted, projects)

@@ -22,13 +22,13 @@ _BACKSLASH_DIALECTS: Final = frozenset({"spark", "hive", "databricks", "bigquery
 """Dialects in which a backslash escapes the next character of a string."""
 
 _REST: Final = r"""
-  | (?P<quoted> "(?:[^"]|"")*(?:"|\Z) | `(?:[^`]|``)*(?:`|\Z) )
+  | (?P<quoted> "(?:[^"]|"")*+(?:"|\Z) | `(?:[^`]|``)*+(?:`|\Z) )
   | (?P<word> [\w$]+ )
   | (?P<sign> . )
 """
 _SKIPPED: Final = r"\s+ | --[^\n]* | /\*.*?(?:\*/|\Z)"
-_WITH_BACKSLASH: Final = re.compile(rf"{_SKIPPED} | '(?:[^'\\]|\\.|'')*(?:'|\Z) {_REST}", re.VERBOSE | re.DOTALL)
-_STANDARD: Final = re.compile(rf"{_SKIPPED} | '(?:[^']|'')*(?:'|\Z) {_REST}", re.VERBOSE | re.DOTALL)
+_WITH_BACKSLASH: Final = re.compile(rf"{_SKIPPED} | '(?:[^'\\]|\\.|'')*+(?:'|\\?\Z) {_REST}", re.VERBOSE | re.DOTALL)
+_STANDARD: Final = re.compile(rf"{_SKIPPED} | '(?:[^']|'')*+(?:'|\Z) {_REST}", re.VERBOSE | re.DOTALL)
 
 _AFTER_FROM: Final = frozenset({
     "where", "group", "order", "having", "limit", "offset", "fetch", "union", "intersect", "except", "minus", "window",

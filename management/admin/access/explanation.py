@@ -187,7 +187,7 @@ def _rows(chain: Sequence[VisibleStep | None], principal: PrincipalName, checked
 
 
 def _append_object(row: list[Box], box: Box) -> None:
-    """Add the next object; a namespace between two others becomes a text in the box after it."""
+    """Add the next object; one between two others becomes a text in the box after it."""
     last = row[-1]
     if last.edge == box.edge and not last.is_hidden and not last.is_privilege:
         row.pop()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from catalog.iceberg.display.sql_references import MAX_SQL_LENGTH, References, find_references
+from catalog.iceberg.display.sql_references import MAX_REFERENCES, MAX_SQL_LENGTH, References, find_references
 from catalog.identifiers import Identifier
 from catalog.selectors.tables.named_tabulars import find_named_tabulars_for
 from management.admin.catalog.metadata_facts import sql_of
@@ -19,7 +19,7 @@ def sources_context(
 ) -> dict[str, Any]:
     """Return by dialect the names in the SQL of a version: links to what the user may open, else only the text.
 
-    Of all dialects together, `MAX_SQL_LENGTH` characters are read.
+    Of all dialects together, `MAX_SQL_LENGTH` characters are read, and `MAX_REFERENCES` names are looked up.
     """
     left = MAX_SQL_LENGTH
     found: list[tuple[str, References]] = []
@@ -35,7 +35,7 @@ def sources_context(
     known = find_named_tabulars_for(
         actor=actor,
         warehouse_id=warehouse_id,
-        identifiers=list({each for each in identifiers.values() if each is not None}),
+        identifiers=list(dict.fromkeys(each for each in identifiers.values() if each is not None))[:MAX_REFERENCES],
     )
 
     def shown(parts: tuple[str, ...]) -> dict[str, Any]:

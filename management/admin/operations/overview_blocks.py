@@ -101,7 +101,8 @@ def _attention(overview: Overview) -> list[dict[str, Any]]:
             "icon": "cross",
             "subject": _("Task %(queue)s of %(name)s failed")
             % {"queue": task.queue, "name": ".".join(task.name) or _("a warehouse")},
-            "text": _("after %(count)s attempts:") % {"count": task.attempt},
+            "text": ngettext("after %(count)s attempt:", "after %(count)s attempts:", task.attempt)
+            % {"count": task.attempt},
             "code": task.message[:200],
             "url": reverse("admin:task", args=[task.warehouse_id, task.id]),
             "label": _("Open task"),

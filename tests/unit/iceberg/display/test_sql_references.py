@@ -54,6 +54,7 @@ def test_hostile_texts_take_little_time() -> None:
     size = MAX_SQL_LENGTH // 4
     texts = ["(" * size, "'" * size, "/*" * (size // 2), "SELECT * FROM (" * (size // 15), "a." * (size // 2)]
     texts += ['"' * (size - 1), "SELECT * FROM " + "," * (size - 14), "WITH a AS (" * (size // 11), "\\'" * (size // 2)]
+    texts.append("'" + "\\'" * (size // 2) + "\\")
     begin = process_time()
     for text in texts:
         find_references(text, "spark")
