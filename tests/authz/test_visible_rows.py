@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db.models import QuerySet
@@ -23,7 +24,7 @@ from tenancy.authz.model import rights_model
 from tenancy.authz.permissions import check_permissions, visible_objects
 from tenancy.authz.port import Subject, VisibleObjects
 from tenancy.models import AuditRecord, Grant, Project, Role, RoleMember, Securable, User
-from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tests.authz.tree_fixtures import T, create_tree, give, role
 from tests.management.warehouse_request_fixtures import use_settings
 
@@ -82,6 +83,20 @@ def among(visible: VisibleObjects | None, securable_type: Securable.Type) -> set
     return {securable_id(securable_type, each) for each in ids}
 
 
+def require_exact_children(warehouse: ObjectRef, allowed: set[str]) -> None:
+    """Require that nothing hidden is among the visible children, and nothing missing where Alice sees only a part."""
+    found = port.authorizer().visible_children(ALICE, warehouse_id=UUID(str(warehouse.id)))
+    assert found is not None
+    assert found.is_exact
+    children = {str(each) for ids in found.ids.values() for each in ids}
+    rows = list(Securable.objects.filter(type__in=CATALOG_TYPES[1:]))
+    assert {row.pk for row in rows if row.object_id in children} <= allowed
+    parents = [parse_securable_id(str(row.parent_id)) for row in rows]
+    seen_whole = check_permissions(ALICE, [(Can.LIST_EVERYTHING, parent) for parent in parents])
+    partly = {row.pk for row, is_whole in zip(rows, seen_whole, strict=True) if not is_whole}
+    assert {row.pk for row in rows if row.object_id in children} >= allowed & partly
+
+
 def grants() -> Iterator[tuple[Securable.Type, str]]:
     for securable_type in (T.SERVER, *TYPES):
         for privilege in rights_model().privileges(securable_type.value):
@@ -106,11 +121,14 @@ def test_each_privilege_shows_what_it_allows(
         grant = Grant.objects.create_on(securable_id=securable_id(*ref), privilege=privilege, **grantee)
         builtin.clear_caches()
         visible = visible_objects(ALICE)
+        in_catalog: set[str] = set()
         for each in TYPES:
             allowed = allowed_by_checks(each)
             assert seen_at_once(each) == allowed, (ref, each)
             if each in CATALOG_TYPES:
                 assert among(visible, each) == allowed, (ref, each)
+                in_catalog |= allowed
+        require_exact_children(tree["wh"], in_catalog)
         grant.delete()
 
 
