@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -15,10 +16,11 @@ from catalog.selectors.overview_rankings import RankedTable
 from management.admin.access.principals import principal_value
 from management.admin.navigation import Text, object_url
 from management.admin.operations.task_texts import QUEUES
-from management.templatetags.console import byte_size, relative_time, short_count
+from management.templatetags.console import byte_size, duration, relative_time, short_count
 from tenancy.selectors.expiring_grants import MAX_EXPIRING, ExpiringGrants
 
-MAX_ATTENTION: Final = 6
+SLOW_PLANNING: Final = 2.0
+"""Seconds on average, from which on the slowest table needs attention if its reports show a reason."""
 _SECOND_US: Final = 1_000_000
 _SMALL_FILE: Final = 32 * 1024 * 1024
 _MANY_FILES: Final = 100
@@ -43,15 +45,16 @@ def blocks_context(overview: Overview) -> dict[str, Any]:
     def name_of(table: RankedTable) -> str:
         return ".".join((names.get(table.warehouse_id, ""), *table.levels, table.name))
 
+    slowest = [_slow_table(each, name_of(each)) for each in overview.rankings.slowest]
     return {
         "overview": overview,
         "failed_blocks": [title for block, title in BLOCKS.items() if block in overview.failed_blocks],
         "largest": [_large_table(each, name_of(each)) for each in overview.rankings.largest],
-        "slowest": [_slow_table(each, name_of(each)) for each in overview.rankings.slowest],
+        "slowest": slowest,
         "queues": [(each, QUEUES.get(each.queue, each.queue)) for each in overview.queues],
         "changes": [_change(each) for each in overview.changes],
         "names_actors": any(each.actor for each in overview.changes),
-        "attention": _attention(overview)[:MAX_ATTENTION],
+        "attention": _attention(overview, slowest),
         "recorded_at": overview.history.recorded_at,
     }
 
@@ -93,7 +96,7 @@ def _reason(row: RankedTable) -> str:
     return _("%(count)s files in each scan") % {"count": short_count(files / (row.scans or 1))}
 
 
-def _attention(overview: Overview) -> list[dict[str, Any]]:
+def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the sentences of "Needs attention", the worst first."""
     rows: list[dict[str, Any]] = [
         {
@@ -109,19 +112,39 @@ def _attention(overview: Overview) -> list[dict[str, Any]]:
         }
         for task in overview.failed_tasks
     ]
-    rows += [
-        {
-            "tone": "bad",
-            "icon": "clock",
-            "subject": ngettext("%(count)s task is overdue", "%(count)s tasks are overdue", each.overdue)
-            % {"count": each.overdue},
-            "text": _("in the queue %(queue)s: check that workers run") % {"queue": each.queue},
-            "url": reverse("admin:tasks"),
-            "label": _("Tasks"),
-        }
-        for each in overview.queues
-        if each.overdue
-    ]
+    late = [each for each in overview.queues if each.overdue]
+    if late:
+        count = sum(each.overdue for each in late)
+        queues = ", ".join(each.queue for each in late)
+        rows.append(
+            {
+                "tone": "bad",
+                "icon": "clock",
+                "subject": ngettext("%(count)s task is overdue", "%(count)s tasks are overdue", count)
+                % {"count": count},
+                "text": ngettext(
+                    "in the queue %(queues)s: check that workers run",
+                    "in the queues %(queues)s: check that workers run",
+                    len(late),
+                )
+                % {"queues": queues},
+                "url": reverse("admin:tasks"),
+                "label": _("Tasks"),
+            }
+        )
+    slow = [each for each in slowest if each["reason"] and each["seconds"] >= SLOW_PLANNING]
+    if slow:
+        rows.append(
+            {
+                "tone": "warning",
+                "icon": "clock",
+                "subject": _("Planning a scan of %(name)s takes %(seconds)s")
+                % {"name": slow[0]["name"], "seconds": duration(slow[0]["seconds"])},
+                "text": slow[0]["reason"],
+                "url": slow[0]["url"],
+                "label": _("Health"),
+            }
+        )
     if overview.expiring_grants is not None:
         rows.append(_expiring_grants(overview.expiring_grants))
     if overview.expiring_soon:

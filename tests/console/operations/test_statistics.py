@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
+from catalog.models import SlowTable, Tabular
 from catalog.selectors import overview
 from icekeeper.kernel.clock import now
 from management.endpoint_statistics import CallCount, CallKey, record_calls
@@ -68,9 +69,13 @@ def test_queues_and_changes_of_visible_warehouses(
 ) -> None:
     tasks(Task.Status.SCHEDULED, scheduled_for=now() - timedelta(hours=1), message="denied")
     tasks(Task.Status.FAILED, "b", message="denied")
+    table = Tabular.objects.filter(kind=Tabular.Kind.TABLE)[0]
+    figures = {"planning_us": 8_000_000, "result_data_files": 800, "result_delete_files": 0, "result_data_bytes": 1_600}
+    SlowTable.objects.create(warehouse_id=ids.warehouse, rank=1, tabular_id=table.pk, scans=2, **figures)
     browser = open_as("lead")
     page = browser.get("/ui/")
-    for text in ("1 task is overdue", "tabular_purge", "Latest changes", "createTable"):
+    shown = ["1 task is overdue", "tabular_purge", "takes 4.0 s", "small files, of", "Latest changes", "createTable"]
+    for text in shown:
         assert text in page.text, text
     for name in ("engineer", "guest"):
         hidden = open_as(name).get("/ui/").text
