@@ -246,6 +246,9 @@ PERIODIC_JOBS = [
         every=6 * HOUR,
         where=Where.ONE_WORKER,
     ),
+    Job(
+        name="old-sql-queries", run="management.sql_history.delete_old_queries", every=6 * HOUR, where=Where.ONE_WORKER
+    ),
     # An ended session is never accepted, so the rows only use space.
     Job(
         name="ended-sessions",

@@ -13,14 +13,17 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.deletion import BATCH, delete_in_batches
 from icekeeper.kernel.db.transactions import write_transaction
-from icekeeper.kernel.errors.types import Busy, NotFound
+from icekeeper.kernel.errors.types import Conflict, NotFound
 from management.models import SqlQuery
 from tenancy.actor import Actor
 from tenancy.selectors.users import require_authenticated
 
 MAX_QUERIES: Final = 50
 """Queries of one user; a further one deletes the oldest."""
+RETENTION: Final = timedelta(days=90)
+"""Older queries are deleted, also while SQL is off."""
 _GRACE: Final = timedelta(seconds=60)
 """After the time limit of a query, a row without an end is that of a server process that ended early."""
 
@@ -37,7 +40,7 @@ class RunningQuery:
 def recorded_query(*, actor: Actor, warehouse_id: UUID, sql: str) -> Iterator[RunningQuery]:
     """Record a query around the block that runs it; it replaces an earlier one with the same text.
 
-    Raises `Busy` (503) while another query of the user runs, on whichever server.
+    Raises `Conflict` (409) while another query of the user runs, on whichever server.
     """
     running = RunningQuery(_begin(actor, warehouse_id, sql))
     try:
@@ -58,7 +61,7 @@ def _begin(actor: Actor, warehouse_id: UUID, sql: str) -> UUID:
         row = SqlQuery(user_id=_owner(actor), warehouse_id=warehouse_id, sql=sql, started_at=at)
         SqlQuery.objects.bulk_create([row], ignore_conflicts=True)
         if not own.filter(pk=row.pk).exists():
-            raise Busy("Another query of yours is running: wait until it ends")
+            raise Conflict("Another query of yours is running: wait until it ends")
         own.exclude(pk=row.pk).filter(warehouse_id=warehouse_id, sql=sql).delete()
         kept = own.order_by("-started_at").values_list("pk", flat=True)[:MAX_QUERIES]
         own.exclude(pk__in=list(kept)).delete()
@@ -89,6 +92,11 @@ def delete_queries(*, actor: Actor) -> None:
     """Delete all queries of the actor but the one that runs."""
     with write_transaction():
         _own(actor).filter(finished_at__isnull=False).delete()
+
+
+def delete_old_queries(*, actor: Actor, batch: int = BATCH) -> int:
+    """Delete the queries of all users that are older than the retention period; return their number."""
+    return delete_in_batches(SqlQuery.objects.filter(started_at__lt=now() - RETENTION), batch=batch)
 
 
 def delete_queries_if_deleted(user_id: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
@@ -131,7 +132,7 @@ class TableLocations:
         )
         if is_inside and self._root is not None:
             if "%" in path:
-                raise PermissionError(f"{location[:200]} is refused: local locations with % have two meanings")
+                raise PermissionError(f"{location[:200]} is rejected: local locations with % have two meanings")
             real = str(Path(path).resolve())
             is_inside = real.startswith(f"{self._root}/") and any(real.startswith(each) for each in self._folders)
         if not is_inside:
@@ -159,12 +160,21 @@ def write_value(value: Any, limit: int) -> str | None:
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, dict | list | tuple):
-        return _cut(json.dumps(value, default=_write_nested, ensure_ascii=False), limit)
+        return _cut(json.dumps(_nested(value), ensure_ascii=False), limit)
     return _cut(str(value), limit)
 
 
-def _write_nested(value: Any) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
+def _nested(value: Any) -> Any:
+    """Return a value, and the keys of its maps, as JSON can write them."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else _text(key): _nested(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_nested(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return write_value(value, sys.maxsize) or "null"
 
 
 def _cut(text: str, limit: int) -> str:

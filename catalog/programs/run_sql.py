@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from catalog.programs.preview_rows import ENVIRONMENT, open_table, without_secrets, write_value
-from catalog.programs.sql_analysis import ONLY_SELECT, Analysis, Refused, analyse
-from icekeeper.kernel.bounded_program import serve_frames
+from catalog.programs.sql_analysis import ONLY_SELECT, PIVOT_WITHOUT_IN, Analysis, Rejected, analyse, fold_name
+from icekeeper.kernel.bounded_program import serve_frames, write_response
 
 PROGRAM: Final = "catalog.programs.run_sql"
 MAX_FRAME: Final = 80 * 1024 * 1024
@@ -26,7 +27,10 @@ MAX_RESULT: Final = 24 << 20
 """Bytes of all rows of a result, as they are sent to the parent."""
 _FETCHED: Final = 500
 _DATABASE: Final = '"."'
-"""Name of the database with the tables. No namespace can have it, so that no name is ambiguous."""
+"""Name of the database with the tables. DuckDB takes the first level of a name for a database or a schema: no namespace
+can have this name, and `sql_analysis` rejects those with the names of DuckDB's other databases."""
+_LINE: Final = re.compile(r"^LINE (?P<number>\d+):(?P<line>.*\n)(?P<caret> *\^)", re.MULTILINE)
+"""The position of an error of DuckDB: the line of the statement, and a caret below it."""
 _NUMBERS: Final = frozenset(
     {
         "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
@@ -57,9 +61,16 @@ def connect(memory: int) -> Any:
 
 
 def parse(connection: Any, sql: str) -> Analysis:
-    """Return what a statement reads; nothing is run. Raises `Refused`."""
-    (tree,) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
-    return analyse(json.loads(tree))
+    """Return what a statement reads; nothing is run. Raises `Rejected`."""
+    import duckdb
+
+    (written,) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    tree = json.loads(written)
+    if tree.get("error_type") == "not implemented":
+        kinds = [each.type for each in connection.extract_statements(sql)]
+        if kinds == [duckdb.StatementType.MULTI] and "PIVOT" in sql.upper():
+            raise Rejected(PIVOT_WITHOUT_IN)
+    return analyse(tree)
 
 
 class Session:
@@ -77,8 +88,8 @@ class Session:
         os.environ.update(ENVIRONMENT)
         try:
             return self._run(given, self._analysis) if self._analysis else self._analyse(given)
-        except Refused as refused:
-            return {"error": str(refused)[:MAX_ERROR]}
+        except Rejected as rejected:
+            return {"error": str(rejected)[:MAX_ERROR]}
         except RecursionError:
             return {"error": "The statement is nested too deeply"}
         except MemoryError:
@@ -112,7 +123,7 @@ class Session:
         size = self._load(given, analysis) if given["tables"] else 0
         statements = self._connection.extract_statements(self._sql)
         if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
-            raise Refused(ONLY_SELECT)
+            raise Rejected(ONLY_SELECT)
         result = self._connection.execute(statements[0])
         columns = [(str(each[0]), str(each[1])) for each in result.description]
         wanted, limit = given["rows"], given["max-text"]
@@ -121,9 +132,9 @@ class Session:
         while len(rows) <= wanted and (fetched := result.fetchmany(min(_FETCHED, wanted + 1 - len(rows)))):
             for row in fetched:
                 texts = [write_value(value, limit) for value in row]
-                length += len(json.dumps(texts))
+                length += len(write_response(texts))
                 if length > MAX_RESULT:
-                    raise Refused(f"The result is larger than {MAX_RESULT >> 20} MiB: select fewer rows or columns")
+                    raise Rejected(f"The result is larger than {MAX_RESULT >> 20} MiB: select fewer rows or columns")
                 rows.append(texts)
         return {
             "columns": [
@@ -147,7 +158,7 @@ class Session:
         for each, table, _ in opened:
             schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
             self._create(each["path"], pa.RecordBatchReader.from_batches(schema, iter(())))
-        self._connection.execute(f"EXPLAIN {self._sql}")
+        self._bind()
         planned, size = [], 0
         for each, table, io in opened:
             scan = table.scan(selected_fields=_choose_columns(table.schema(), analysis))
@@ -156,11 +167,20 @@ class Session:
                 tasks.append(task)
                 size += task.file.file_size_in_bytes + sum(each.file_size_in_bytes for each in task.delete_files)
                 if size > given["max-bytes"]:
-                    raise Refused(_too_large(each["path"], given["max-bytes"]))
+                    raise Rejected(_too_large(each["path"], given["max-bytes"]))
             planned.append((each["path"], table, io, scan, tasks))
         for path, table, io, scan, tasks in planned:
             self._create(path, _read(table, io, scan, tasks))
         return size
+
+    def _bind(self) -> None:
+        """Raise the error of the statement, if it has one, with the lines that the user wrote."""
+        import duckdb
+
+        try:
+            self._connection.execute(f"EXPLAIN\n{self._sql}")
+        except duckdb.Error as error:
+            raise type(error)(_without_first_line(str(error))) from None
 
     def _create(self, path: list[str], reader: Any) -> None:
         """Create a table with the rows of a reader, in place of an earlier one."""
@@ -171,6 +191,17 @@ class Session:
         name = ".".join([_DATABASE, *quoted])
         self._connection.execute(f'CREATE OR REPLACE TABLE {name} AS SELECT * FROM "rows"')  # noqa: S608 - quoted
         self._connection.unregister("rows")
+
+
+def _without_first_line(text: str) -> str:
+    """Return an error of DuckDB as if the statement began a line later, its caret also where the number is shorter."""
+
+    def move(found: re.Match[str]) -> str:
+        number = int(found["number"])
+        moved = str(number - 1)
+        return f"LINE {moved}:{found['line']}{found['caret'][len(found['number']) - len(moved) :]}"
+
+    return _LINE.sub(move, text)
 
 
 def _read(table: Any, io: Any, scan: Any, tasks: list[Any]) -> Any:
@@ -195,7 +226,7 @@ def _choose_columns(schema: Any, analysis: Analysis) -> tuple[str, ...]:
     if analysis.columns is None:
         return ("*",)
     names = [each.name for each in schema.fields]
-    return tuple([each for each in names if each.lower() in analysis.columns] or names[:1])
+    return tuple([each for each in names if fold_name(each) in analysis.columns] or names[:1])
 
 
 def _cast(batch: Any, schema: Any) -> Any:

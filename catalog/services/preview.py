@@ -86,7 +86,7 @@ def preview_rows(
         raise NotFound(f"Snapshot {snapshot_id} does not exist")
     if missing := missing_packages():
         raise ReadFailed(f"Not installed on the server: {', '.join(missing)}. Install: {INSTALL}")
-    with reading_slot():
+    with reading_slot("previews", conf.processes):
         frame = {
             **table_frame(actor, found, loaded),
             "snapshot-id": snapshot_id,

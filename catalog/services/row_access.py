@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import BoundedSemaphore
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django.conf import settings
 
@@ -37,6 +37,10 @@ _TIMEOUTS: Final = {"s3.connect-timeout": "5", "s3.request-timeout": "10"}
 _FILE_IO: Final = {"s3": "s3.", "stackit": "s3.", "adls": "adls.", "onelake": "adls.", "gcs": "gcs."}
 
 
+Purpose = Literal["previews", "queries"]
+"""What a process reads rows for. Each has slots of its own: long queries do not prevent previews."""
+
+
 class ReadFailed(Exception):
     """The rows cannot be read; the text is shown to the user."""
 
@@ -47,11 +51,11 @@ def missing_of(packages: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def reading_slot() -> Iterator[None]:
-    """Limit the processes that read rows. Raises `Busy` (503) without a free slot."""
-    slots = _slots(settings.ICEKEEPER.console.preview.processes)
+def reading_slot(purpose: Purpose, number: int) -> Iterator[None]:
+    """Limit the processes of a purpose to a number. Raises `Busy` (503) without a free slot."""
+    slots = _slots(purpose, number)
     if not slots.acquire(blocking=False):
-        raise Busy("Too many previews and queries run on this server: try again in a few seconds")
+        raise Busy(f"Too many {purpose} run on this server: try again in a few seconds")
     try:
         yield
     finally:
@@ -59,7 +63,7 @@ def reading_slot() -> Iterator[None]:
 
 
 @cache
-def _slots(number: int) -> BoundedSemaphore:
+def _slots(_: Purpose, number: int) -> BoundedSemaphore:
     return BoundedSemaphore(number)
 
 

@@ -19,6 +19,7 @@ from catalog.models import Tabular
 from catalog.programs.run_sql import MAX_FRAME, PROGRAM
 from catalog.selectors.access.files import find_files_for
 from catalog.selectors.tables.load import load_tabular_for
+from catalog.selectors.warehouses import require_active
 from catalog.services.row_access import (
     PYICEBERG,
     ReadFailed,
@@ -32,6 +33,7 @@ from icekeeper.kernel.errors.types import BadRequest, NotFound
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.threads import release_thread_slot
 from tenancy.actor import Actor
+from tenancy.authz.actions import Can
 
 MAX_SQL_LENGTH: Final = 20_000
 MAX_TABLES: Final = 10
@@ -64,26 +66,31 @@ def missing_packages() -> list[str]:
     return missing_of(PACKAGES)
 
 
-def require_statement(sql: str) -> None:
-    """Raise `BadRequest` for a text that is empty or too long, or that no database stores."""
+def require_sql(*, actor: Actor, warehouse_id: UUID, sql: str) -> None:
+    """Raise the errors of `run_sql` that are known before the statement is parsed.
+
+    These are `NotFound` if SQL is off, `BadRequest` for a text that is empty or too long or that no database stores,
+    `NoSuchWarehouse` (404) for a warehouse that is unknown, hidden or inactive, `Forbidden` without the permission to
+    use it, and `ReadFailed` without the packages.
+    """
+    if not settings.ICEKEEPER.console.sql.enabled:
+        raise NotFound("SQL is off")
     if not sql.strip() or len(sql) > MAX_SQL_LENGTH or "\0" in sql:
         raise BadRequest(f"sql: must be a statement of at most {MAX_SQL_LENGTH} characters", field="sql")
+    require_active(actor, Can.USE, warehouse_id)
+    if missing := missing_packages():
+        raise ReadFailed(f"Not installed on the server: {', '.join(missing)}. Install: {INSTALL}")
 
 
 def run_sql(*, actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_text: int) -> SqlResult:
     """Run a SELECT statement over the current snapshots of tables of a warehouse.
 
-    A result has at most `max_rows` rows, and texts of at most `max_text` characters. Raises `NotFound` if SQL is off,
-    `BadRequest` for a text that is empty or too long, `NoSuchWarehouse`, `NoSuchTable` (also for hidden tables),
-    `Forbidden`, `Busy` (503) when too many processes read rows, `ReadFailed`, and the errors of vending.
+    A result has at most `max_rows` rows, and texts of at most `max_text` characters. Raises as `require_sql`, and
+    `NoSuchTable` (also for hidden tables), `Forbidden`, `Busy` (503) when too many queries run, `ReadFailed`, and the
+    errors of vending.
     """
-    conf = settings.ICEKEEPER.console.sql
-    if not conf.enabled:
-        raise NotFound("SQL is off")
-    require_statement(sql)
-    if missing := missing_packages():
-        raise ReadFailed(f"Not installed on the server: {', '.join(missing)}. Install: {INSTALL}")
-    with reading_slot():
+    require_sql(actor=actor, warehouse_id=warehouse_id, sql=sql)
+    with reading_slot("queries", settings.ICEKEEPER.console.sql.processes):
         return _run(actor, warehouse_id, sql, max_rows, max_text)
 
 

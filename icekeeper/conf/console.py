@@ -102,16 +102,13 @@ class PreviewSettings(BaseModel):
     )
     processes: Annotated[int, Field(ge=1, le=64)] = Field(
         2,
-        description="Maximum number of concurrent previews and SQL queries of each server process; further ones get "
-        "503",
+        description="Maximum number of concurrent previews of each server process; further ones get 503. Together they "
+        "may use this number times ICEKEEPER__CONSOLE__PREVIEW__MEMORY_BYTES",
     )
 
 
 class SqlSettings(BaseModel):
-    """`ICEKEEPER__CONSOLE__SQL__*`: the page SQL, whose queries are run by child processes of the server.
-
-    Their number is limited by `ICEKEEPER__CONSOLE__PREVIEW__PROCESSES`.
-    """
+    """`ICEKEEPER__CONSOLE__SQL__*`: the page SQL, whose queries are run by child processes of the server."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -130,6 +127,14 @@ class SqlSettings(BaseModel):
     memory_bytes: Annotated[int, Field(ge=2 << 30)] = Field(
         3 << 30,
         description="Limit of the address space of the process of a query; DuckDB may use what is above 1.5 GiB",
+    )
+    processes: Annotated[int, Field(ge=1, le=64)] = Field(
+        1,
+        description="Maximum number of concurrent SQL queries of each server process; further ones get 503. With the "
+        "previews, the child processes of a server process may use this number times "
+        "ICEKEEPER__CONSOLE__SQL__MEMORY_BYTES and ICEKEEPER__CONSOLE__PREVIEW__PROCESSES times "
+        "ICEKEEPER__CONSOLE__PREVIEW__MEMORY_BYTES: 7 GiB by default. When memory is short, the kernel ends them "
+        "before the server",
     )
 
 

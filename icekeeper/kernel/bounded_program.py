@@ -12,7 +12,9 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from math import ceil
+from pathlib import Path
 from typing import IO, Any, Final
 
 _LENGTH: Final = struct.Struct(">Q")
@@ -40,7 +42,7 @@ def write_frame(stream: IO[bytes], frame: bytes) -> None:
 def serve_frames(respond: Callable[[bytes], Any], *, max_frame: int) -> None:
     """Set the limits in the first argument, then respond to each frame with a JSON value until there is none.
 
-    What libraries print does not reach the parent. A response above the limit ends the process.
+    What libraries print does not reach the parent. In place of a response above the limit there is one with `error`.
     """
     limits = json.loads(sys.argv[1])
     _set_limits(limits)
@@ -51,14 +53,24 @@ def serve_frames(respond: Callable[[bytes], Any], *, max_frame: int) -> None:
             frame = read_frame(requests, max_frame)
         except BrokenFrame:
             return
-        response = json.dumps(respond(frame), allow_nan=False).encode()
+        response = write_response(respond(frame))
         if len(response) > limits["output_bytes"]:
-            return
+            response = write_response({"error": f"The result is larger than {limits['output_bytes']:,} bytes"})
         write_frame(responses, response)
 
 
+def write_response(value: Any) -> bytes:
+    """Return a JSON value as it is sent to the parent, in UTF-8."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def _set_limits(limits: dict[str, Any]) -> None:
-    """Limit this process. The alarm ends it even if its parent has died and no longer watches the clock."""
+    """Limit this process. The alarm ends it even if its parent has died and no longer watches the clock.
+
+    When memory is short, the kernel ends this process before the server.
+    """
+    with suppress(OSError):  # not on every system
+        Path("/proc/self/oom_score_adj").write_text("1000")
     memory, cpu = int(limits["memory_bytes"]), max(1, ceil(limits["cpu_seconds"]))
     for kind, limit in (
         (resource.RLIMIT_AS, (memory, memory)),

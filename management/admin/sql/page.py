@@ -19,7 +19,7 @@ from catalog.iceberg.display.sql_quoting import join_identifiers
 from catalog.models import Tabular
 from catalog.selectors.browse import locate_tabular_for
 from catalog.services.row_access import ReadFailed
-from catalog.services.sql_query import INSTALL, SqlResult, missing_packages, require_statement, run_sql
+from catalog.services.sql_query import INSTALL, SqlResult, missing_packages, require_sql, run_sql
 from icekeeper.kernel.errors.responses import ErrorResponse, error_response
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from icekeeper.kernel.ids import parse_id
@@ -27,6 +27,7 @@ from management.admin.form_pages import Action, FormPage, message_of
 from management.admin.sql.result_chart import chart_context
 from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
 from management.csv_files import Number, csv_response
+from management.models import SqlQuery
 from management.sql_history import (
     delete_queries,
     delete_query,
@@ -67,8 +68,19 @@ class SqlPage(FormPage):
         return [each for each in list_warehouses_of_all_projects(self.actor) if each.status == Warehouse.Status.ACTIVE]
 
     def context(self) -> dict[str, Any]:
-        if not settings.ICEKEEPER.console.sql.enabled:
-            raise NotFound("SQL is off")
+        """Users see and delete their queries also when none can be run."""
+        is_on, missing = settings.ICEKEEPER.console.sql.enabled, missing_packages()
+        can_run = is_on and bool(self.warehouses) and not missing
+        return {
+            "is_on": is_on,
+            "missing": missing,
+            "install": INSTALL,
+            "can_run": can_run,
+            "history": [_listed(each, can_run=can_run) for each in list_queries_for(actor=self.actor)],
+            **(self._editor() if is_on else {}),
+        }
+
+    def _editor(self) -> dict[str, Any]:
         given = self._given()
         warehouse = choose_warehouse(self.actor, self.warehouses, given["warehouse"])
         return {
@@ -76,19 +88,6 @@ class SqlPage(FormPage):
                 (str(each.pk), each.name, warehouse is not None and each.pk == warehouse.pk) for each in self.warehouses
             ],
             "sql": given["sql"],
-            "missing": missing_packages(),
-            "install": INSTALL,
-            "history": [
-                {
-                    "id": str(each.pk),
-                    "url": f"{reverse('admin:sql')}?query={each.pk}",
-                    "sql": each.sql[:_SHOWN_SQL],
-                    "status": each.status,
-                    "row_count": each.row_count,
-                    "at": each.started_at,
-                }
-                for each in list_queries_for(actor=self.actor)
-            ],
             **self.result,
         }
 
@@ -146,10 +145,8 @@ class SqlPage(FormPage):
         return csv_response("result", [each.name for each in result.columns], [rows])
 
     def _run(self, *, max_rows: int, max_text: int) -> SqlResult:
-        if not settings.ICEKEEPER.console.sql.enabled:
-            raise NotFound("SQL is off")
         warehouse_id, sql = _id(self.text("warehouse")), self.text("sql")
-        require_statement(sql)
+        require_sql(actor=self.actor, warehouse_id=warehouse_id, sql=sql)  # before anything is recorded
         with recorded_query(actor=self.actor, warehouse_id=warehouse_id, sql=sql) as query:
             result = run_sql(actor=self.actor, warehouse_id=warehouse_id, sql=sql, max_rows=max_rows, max_text=max_text)
             query.row_count = len(result.rows)
@@ -175,6 +172,18 @@ class SqlPage(FormPage):
     def delete_all(self) -> HttpResponse:
         delete_queries(actor=self.actor)
         return self.done(reverse("admin:sql"), _("Your queries were deleted."))
+
+
+def _listed(query: SqlQuery, *, can_run: bool) -> dict[str, Any]:
+    """Return what the history shows of a query: a link to the editor where there is one, otherwise its whole text."""
+    return {
+        "id": str(query.pk),
+        "url": f"{reverse('admin:sql')}?query={query.pk}" if can_run else "",
+        "sql": query.sql[:_SHOWN_SQL] if can_run else query.sql,
+        "status": query.status,
+        "row_count": query.row_count,
+        "at": query.started_at,
+    }
 
 
 def _id(text: str) -> UUID:

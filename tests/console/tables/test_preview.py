@@ -105,7 +105,7 @@ def test_rows_of_local_files(
     assert reader.post(page.replace("preview", "schema"), {}).status == 404
 
     limit(monkeypatch, processes=1)
-    with reading_slot(), pytest.raises(Busy):
+    with reading_slot("queries", 1), reading_slot("previews", 1), pytest.raises(Busy):
         read(warehouse.pk)
     limit(monkeypatch, timeout=0.2)
     assert "it took longer than 0.2 seconds" in reader.post(page, {"snapshot": "1"}).plain

@@ -14,7 +14,7 @@ from catalog.programs import run_sql as program
 from catalog.programs.run_sql import Session
 from catalog.services import sql_query
 from management.models import SqlQuery
-from management.sql_history import recorded_query
+from management.sql_history import RETENTION, recorded_query
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.collector import collector
@@ -84,6 +84,9 @@ def test_queries(
     assert (link.replace("&", "&amp;") in reader.get(table).text, PAGE + "?" in other.get(table).text) == (True, False)
     assert reader.get(link).fields["sql"] == ['SELECT *\nFROM "ns"."t"\nLIMIT 100']
     assert stranger.get(link).status == 404
+    for action in ("run", "csv"):
+        assert run(stranger, warehouse, "SELECT 1", action).status == 404
+    assert not SqlQuery.objects.exists(), "neither run nor recorded"
     assert "No rows." in run(reader, warehouse, "FROM ns.t").plain, "a table without a snapshot"
 
     commit(catalog, write_rows({}, metadata, ROWS, name="rows"), metadata["last-updated-ms"] + 1)
@@ -114,9 +117,8 @@ def test_queries(
         if visitor is not stranger:
             assert ("Table does not exist: ns.unknown" in shown.plain) == (status == 404)
     assert "Only one SELECT" in run(reader, warehouse, "DROP TABLE ns.t").plain
-    assert 'Candidate bindings: "name"' in run(reader, warehouse, "SELECT nam FROM ns.t").plain, (
-        "before anything is read"
-    )
+    unknown = run(reader, warehouse, "SELECT nam FROM ns.t").plain
+    assert 'Candidate bindings: "name" LINE 1: SELECT nam FROM ns.t ^^^' in unknown, "before anything is read"
     limit(monkeypatch, table_bytes=1000)
     assert "The files of the tables up to ns.t have more than" in run(reader, warehouse, "FROM ns.t").plain
     limit(monkeypatch, rows=5, table_bytes=1 << 20)
@@ -126,7 +128,7 @@ def test_queries(
     assert f"duckdb=={version('duckdb')}" in sql_query.INSTALL
     assert f"`{sql_query.INSTALL}`" in (settings.BASE_DIR / "docs" / "console.md").read_text()
     limit(monkeypatch, enabled=False)
-    assert (reader.get(PAGE).status, run(reader, warehouse, "SELECT 1").status) == (404, 404)
+    assert ("SQL is off" in reader.get(PAGE).plain, run(reader, warehouse, "SELECT 1").status) == (True, 404)
     assert PAGE not in reader.get(table).text
 
 
@@ -154,7 +156,7 @@ def test_history(warehouse: Warehouse, visit: Visit, in_process: None, monkeypat
     actor = Actor(user_id=rita.user_id)
     with recorded_query(actor=actor, warehouse_id=warehouse.pk, sql="SELECT 2"):
         busy = run(rita, warehouse, "SELECT 3")
-        assert (busy.status, "Another query of yours is running" in busy.plain) == (503, True)
+        assert (busy.status, "Another query of yours is running" in busy.plain) == (409, True)
         assert "SELECT 3" in busy.fields["sql"]
         assert "1" in run(tom, warehouse, "SELECT 1").plain
         assert rita.post(PAGE, {"action": "delete-all"}).status == 302
@@ -169,6 +171,21 @@ def test_history(warehouse: Warehouse, visit: Visit, in_process: None, monkeypat
     assert newest.sql == "SELECT 3 AS n", "nothing of these is stored"
     SqlQuery.objects.filter(pk=newest.pk).update(warehouse_id=newest.pk)
     assert rita.get(f"{PAGE}?query={newest.pk}").fields["warehouse"] == [str(warehouse.pk)], "that one is deleted"
+    Warehouse.objects.update(status=Warehouse.Status.INACTIVE)
+    count = SqlQuery.objects.count()
+    assert run(rita, warehouse, "SELECT 5").status == 404
+    assert SqlQuery.objects.count() == count
+    limit(monkeypatch, enabled=False)
+    for _ in ("off", "inactive"):
+        page = rita.get(PAGE)
+        assert ("SELECT 3 AS n" in page.plain, page.text.count('value="delete"'), "ik-sql-form" in page.text) == (
+            True, 2, False,
+        )  # fmt: skip
+        limit(monkeypatch, enabled=True)
+    job = next(each for each in settings.PERIODIC_JOBS if each.name == "old-sql-queries")
+    SqlQuery.objects.filter(pk=newest.pk).update(started_at=newest.started_at - RETENTION)
+    assert job.resolve()(actor=INTERNAL) == 1
+    assert not SqlQuery.objects.filter(pk=newest.pk).exists()
     block_user(actor=INTERNAL, user_id=rita.user_id)
     assert SqlQuery.objects.filter(user_id=rita.user_id).exists()
     delete_user(actor=INTERNAL, user_id=rita.user_id)

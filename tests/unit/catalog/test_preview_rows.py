@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -23,12 +24,16 @@ MISREAD = ("\n", "\r", "\t", "\0", "\x7f", "?", "#", "\\")
         (date(2026, 1, 2), "2026-01-02"),
         (Decimal("1.50"), "1.50"),
         ({"a": [1, b"\x01", date(2026, 1, 2)]}, '{"a": [1, "01", "2026-01-02"]}'),
-        ("x" * 100, "x" * 49 + "…"),
+        (
+            {date(2026, 1, 2): {UUID(int=1): Decimal("1.50")}, None: (b"\x01", True)},
+            '{"2026-01-02": {"00000000-0000-0000-0000-000000000001": "1.50"}, "null": ["01", true]}',
+        ),
+        ("x" * 100, "x" * 89 + "…"),
         ("\ud800", "?"),
     ],
 )
 def test_values(value: Any, text: str | None) -> None:
-    assert write_value(value, 50) == text
+    assert write_value(value, 90) == text
 
 
 def test_profiles() -> None:

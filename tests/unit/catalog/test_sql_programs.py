@@ -9,7 +9,7 @@ import pytest
 
 from catalog.programs import run_sql
 from catalog.programs.run_sql import Session, connect, parse
-from catalog.programs.sql_analysis import ONLY_SELECT, Refused
+from catalog.programs.sql_analysis import ONLY_SELECT, PIVOT_WITHOUT_IN, Rejected
 
 MEMORY = 64 << 20
 
@@ -39,6 +39,7 @@ WITHOUT_NAMESPACE = (
     "FROM 's3://bucket/x.parquet'",
     "FROM duckdb_settings",
     "FROM rows",
+    "FROM pg_class",
 )
 
 
@@ -46,9 +47,9 @@ CONNECTION: Any = connect(MEMORY)
 
 
 def error_of(sql: str) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         parse(CONNECTION, sql)
-    return str(refused.value)
+    return str(rejected.value)
 
 
 def ask(sql: str, max_text: int = 20) -> Any:
@@ -74,6 +75,15 @@ def test_only_select_over_tables_is_run() -> None:
             assert "is not available here" in error_of(sql), sql
     for sql in WITHOUT_NAMESPACE:
         assert "write the namespace before the name" in error_of(sql), sql
+    views = CONNECTION.execute("SELECT view_name FROM duckdb_views() WHERE schema_name IN ('main', 'pg_catalog')")
+    for (view,) in views.fetchall():
+        sql = f"SELECT (WITH {view} AS (SELECT 1) FROM ns.t) FROM {view}"  # noqa: S608
+        assert "names of WITH queries" in error_of(sql), view
+    for namespace in ("temp", '"SYSTEM".x', "information_schema", "pg_catalog"):
+        assert "cannot be queried here" in error_of(f"FROM {namespace}.t"), namespace
+    for sql in ("PIVOT ns.t ON a USING sum(b)", "FROM (PIVOT ns.t ON a USING sum(b))"):
+        assert error_of(sql) == PIVOT_WITHOUT_IN, sql
+    assert error_of('DROP TABLE "pivot"') == ONLY_SELECT
     assert "AT is not available" in error_of("FROM ns.t AT (VERSION => 1)")
     assert "is not available" in error_of("SELECT __internal_decompress_string(1::HUGEINT)")
     assert "syntax error" in error_of("SELEC 1")
@@ -83,16 +93,17 @@ def test_tables_and_columns_of_a_statement() -> None:
     tables = parse(
         CONNECTION,
         'WITH w AS (FROM a."b.c".t), v AS (FROM w) SELECT (SELECT max(x) FROM NS.u), * FROM v JOIN ns."U" USING (i), '
-        '"information_schema".tables WHERE EXISTS (FROM "/etc/passwd"."""x" UNION FROM memory.main.t)',
+        '"É".t, "é".t WHERE EXISTS (FROM "/etc/passwd"."""x" UNION FROM memory.main.t)',
     ).tables
     assert {*tables} == {
-        ("a", "b.c", "t"), ("NS", "u"), ("information_schema", "tables"), ("/etc/passwd", '"x'),
+        ("a", "b.c", "t"), ("NS", "u"), ("É", "t"), ("é", "t"), ("/etc/passwd", '"x'),
         ("memory", "main", "t"),
     }  # fmt: skip
     for sql, columns in (
         ("SELECT A FROM ns.t JOIN ns.u USING (i) WHERE b > 1", {"a", "i", "b"}),
         ("SELECT count(*) FROM ns.t", set()),
         ("SELECT s.x.y FROM ns.t AS o ORDER BY z", {"s", "x", "y", "z"}),
+        ('SELECT "É" FROM ns.t AS "é"', {"É"}),
     ):
         assert parse(CONNECTION, sql).columns == frozenset(columns), sql
     for sql in (
@@ -125,7 +136,26 @@ def test_results_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for sql in (f"SELECT {'[' * 900}1{']' * 900}", f"SELECT * FROM {'(SELECT * FROM ' * 900}ns.t{')' * 900}"):  # noqa: S608
         assert "nested too deeply" in ask(sql)["error"]
     assert "depth limit" in ask(f"SELECT {'(' * 9000}1{')' * 9000}")["error"]
+    assert ask("SELECT MAP {DATE '2024-01-02': 1.5}, MAP {1.50: NULL}", 40)["rows"] == [
+        ['{"2024-01-02": "1.5"}', '{"1.50": null}']
+    ]
     monkeypatch.setattr(run_sql, "MAX_RESULT", 100)
-    assert "The result is larger than" in ask("SELECT repeat('x', 160)", max_text=1_000)["error"]
+    for letter, number in (("x", 96), ("é", 48)):  # with the signs of JSON 100 bytes
+        assert "rows" in ask(f"SELECT repeat('{letter}', {number})", max_text=1_000), letter
+        error = ask(f"SELECT repeat('{letter}', {number + 1})", max_text=1_000)["error"]
+        assert "The result is larger than" in error
     configuration = ask("SELECT current_setting('enable_external_access'), current_setting('lock_configuration')")
     assert configuration["rows"] == [["false", "true"]]
+
+
+def test_errors_are_about_the_lines_of_the_user() -> None:
+    for before in ("", "\n" * 8, "\n" * 9):
+        session = Session()
+        sql = f"{before}SELECT nam FROM (SELECT 1 AS name)"  # noqa: S608
+        session.respond(json.dumps({"sql": sql, "memory": MEMORY}).encode())
+        with pytest.raises(Exception, match="nam") as own:
+            CONNECTION.execute(sql)
+        with pytest.raises(type(own.value)) as shown:
+            session._bind()
+        assert str(shown.value) == str(own.value)
+        assert f"LINE {len(before) + 1}: SELECT nam" in str(shown.value)

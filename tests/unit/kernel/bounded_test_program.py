@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from icekeeper.kernel.bounded_program import serve_frames
@@ -21,6 +22,10 @@ def respond(frame: bytes) -> Any:
         os._exit(3)
     if frame == b"large":
         return "x" * 100_000
+    if frame == b"letters":
+        return "é" * 4_900
+    if frame == b"score":
+        return Path("/proc/self/oom_score_adj").read_text()
     if frame == b"print":
         print("this is not a frame", flush=True)
     return sorted(os.environ)

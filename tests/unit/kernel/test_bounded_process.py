@@ -19,10 +19,13 @@ def test_frames_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with BoundedProcess(PROGRAM, LIMITS) as process:
         seen = process.ask(b"environment")
         assert process.ask(b"print") == seen, "what it prints is no response"
+        assert process.ask(b"letters") == "é" * 4_900, "9,802 bytes of UTF-8"
+        assert process.ask(b"large") == {"error": "The result is larger than 10,000 bytes"}
+        assert process.ask(b"score") == "1000\n", "ended before the server when memory is short"
     assert not [each for each in seen if "KEY" in each or "ICEKEEPER" in each]
 
 
-@pytest.mark.parametrize("frame", [b"grow", b"exit", b"large", b"x" * 1001])
+@pytest.mark.parametrize("frame", [b"grow", b"exit", b"x" * 1001])
 def test_programs_that_end(frame: bytes) -> None:
     with BoundedProcess(PROGRAM, LIMITS) as process, pytest.raises(ProcessFailed):
         process.ask(frame)
