@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.tables import deleted
+from catalog.selectors import visible_pages
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
@@ -208,7 +208,7 @@ def test_each_caller_sees_permitted_tabulars_only(
     fill(warehouse, Namespace.objects.get(), 30)
     hidden = {str(row.pk) for row in Tabular.objects.all() if int(row.name[1:]) % 2}
     choosing = choose(monkeypatch, hidden)
-    monkeypatch.setattr(deleted, "BATCH_SIZE", 8)
+    monkeypatch.setattr(visible_pages, "BATCH_SIZE", 8)
     expected = [f"t{number:03}" for number in range(0, 30, 2) if number % 3 != 2]
     assert [len(page) for page in all_pages(api, "pageSize=4")] == [4, 4, 2], "every page except the last is full"
     assert [name for page in all_pages(api, "pageSize=4") for name in page] == expected
