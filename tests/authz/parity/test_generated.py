@@ -159,11 +159,7 @@ def test_every_privilege_on_every_type(
             transaction.set_rollback(True)
 
 
-FLAGS = [each for each in product([False, True], repeat=3) if IS_LONG or sum(each) <= 1]
-"""In a short run at most one level has the flag: what several have is the union of what each has."""
-
-
-@pytest.mark.parametrize("flagged", FLAGS)
+@pytest.mark.parametrize("flagged", list(product([False, True], repeat=3)))
 def test_managed_access_on_every_level(pair: Pair, tree: dict[str, ObjectRef], flagged: tuple[bool, ...]) -> None:
     for name, is_managed in zip(FLAGGED, flagged, strict=True):
         Securable.objects.filter(pk=securable_id(*tree[name])).update(managed_access=is_managed)
