@@ -6,11 +6,12 @@ import argparse
 import atexit
 import fcntl
 import gc
+import logging
 import os
 import re
 import zlib
 from collections.abc import Generator, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import hypothesis
@@ -135,6 +136,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "both_databases: runs on SQLite as well as on PostgreSQL")
     config.addinivalue_line("markers", "long: a long random or fault run, only with ICEKEEPER_TEST_LONG=1")
     loopback.refuse_other_networks()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Show no line of each request, which would bury the failure.
+
+    With `log_level`, pytest would set the level of the root logger in each phase of each test, and each time empty the
+    caches of all loggers.
+    """
+    session.config.pluginmanager.get_plugin("logging-plugin").report_handler.setLevel(logging.WARNING)
 
 
 def pytest_unconfigure() -> None:
@@ -324,6 +334,10 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     """Close every pool before the test database is dropped: Django itself closes that of `default` only."""
     from django.db import connections
 
+    from tests.harness.first_rows import insert_first_rows
+
+    for connection in connections.all():
+        connection.creation.deserialize_db_from_string = partial(insert_first_rows, connection)  # type: ignore[method-assign]
     yield
     for connection in connections.all(initialized_only=True):
         connection.close()

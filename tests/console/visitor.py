@@ -10,16 +10,16 @@ from html.parser import HTMLParser
 from http.cookies import SimpleCookie
 from io import BytesIO
 from typing import Any
-from urllib.parse import parse_qs, unquote_to_bytes, urlencode, urlsplit
+from urllib.parse import unquote_to_bytes, urlencode
 
 from django.middleware.csrf import CSRF_SECRET_LENGTH
 from django.utils.crypto import get_random_string
 
 from icekeeper.kernel.request_context import end_request
 from icekeeper.wsgi import application
-from management.sign_in.addresses import create_sign_in_address
 from tenancy.actor import INTERNAL
 from tenancy.services.users import create_local_user
+from tests.console.session_cookies import session_cookies
 
 HOST = "testserver"
 Fields = Mapping[str, str | Sequence[str]]
@@ -107,11 +107,8 @@ class Visitor:
 
     def __init__(self, name: str) -> None:
         self.user_id = f"local~{name}"
-        self.cookies: dict[str, str] = {}
         create_local_user(actor=INTERNAL, user_id=self.user_id)
-        address = create_sign_in_address(actor=INTERNAL, user_id=self.user_id, base_url="http://testserver")
-        (code,) = parse_qs(urlsplit(address).query)["code"]
-        assert self.post("/ui/sign-in/once/", {"code": code}).location == "/ui/"
+        self.cookies = session_cookies(self.user_id)
 
     def get(self, target: str) -> Shown:
         return self._send("GET", target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from management.openapi.documents import build_document
+from tests.harness.openapi_documents import built_document
 from tests.iceberg_rest.specification_fixtures import SERVED, read_specification
 from tests.management.api_digest import Body, Digest, Operation, digest
 
@@ -25,7 +25,7 @@ DEVIATIONS = {
 def ours() -> Digest:
     return {
         route.replace(" /catalog/", " /"): operation
-        for route, operation in digest(build_document("catalog").content).items()
+        for route, operation in digest(built_document("catalog").content).items()
     }
 
 

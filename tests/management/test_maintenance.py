@@ -19,7 +19,7 @@ from catalog.models import IdempotencyRecord
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from management import health
-from management.openapi.documents import APIS, build_document
+from management.openapi.documents import APIS
 from storage.io.local import LocalStore
 from tasks.models import Task
 from tasks.workers.worker import Worker
@@ -29,6 +29,7 @@ from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.models import Server
 from tenancy.services.server import switch_maintenance
 from tests.harness.fingerprint import Fingerprint
+from tests.harness.openapi_documents import built_document
 from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient, call
 from tests.token_fixtures import TokenClient
@@ -68,7 +69,7 @@ def changing_operations() -> list[tuple[str, str]]:
     return sorted(
         (method.upper(), re.sub(r"\{[^}]+\}", "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", path))
         for name in APIS
-        for path, item in build_document(name).content["paths"].items()
+        for path, item in built_document(name).content["paths"].items()
         for method in item
         if method in CHANGES
     )

@@ -17,6 +17,7 @@ from catalog.iceberg.updates import TABLE_UPDATES
 from catalog.iceberg.views import VIEW_UPDATES
 from management.management.commands import openapi as command
 from management.openapi import documents as openapi
+from tests.harness.openapi_documents import built_document
 from tests.harness.wsgi_client import call
 from tests.management.openapi_shape import Shape, is_open, read_record, read_shape
 
@@ -50,7 +51,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def document(name: str) -> openapi.Document:
-    return openapi.build_document(name)
+    return built_document(name)
 
 
 def operations_of(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -121,7 +122,7 @@ def test_components_are_those_of_this_document_and_all_are_used(document: openap
 
 
 def test_the_catalog_document_has_the_advertised_operations_and_one_that_is_always_rejected() -> None:
-    found = operations_of(openapi.build_document("catalog").content)
+    found = operations_of(built_document("catalog").content)
     served = {where.replace("/catalog/", "/"): operation for where, operation in found.items()}
     refused = {where for where, each in served.items() if not any(status < "4" for status in each["responses"])}
     assert refused == {"POST /v1/aws/s3/sign"}
@@ -131,7 +132,7 @@ def test_the_catalog_document_has_the_advertised_operations_and_one_that_is_alwa
 
 
 def test_the_document_of_generic_tables_has_the_operations_of_lakekeeper() -> None:
-    found = operations_of(openapi.build_document("generic-tables").content)
+    found = operations_of(built_document("generic-tables").content)
     namespace = "/lakekeeper/v1/{prefix}/namespaces/{namespace}/generic-tables"
     assert {where: operation["operationId"] for where, operation in found.items()} == {
         f"GET {namespace}": "list_generic_tables",
@@ -144,7 +145,7 @@ def test_the_document_of_generic_tables_has_the_operations_of_lakekeeper() -> No
 
 
 def test_the_kinds_of_updates_and_requirements_are_those_of_the_engine() -> None:
-    components = openapi.build_document("catalog").content["components"]["schemas"]
+    components = built_document("catalog").content["components"]["schemas"]
     kinds = {
         name: components[name]["discriminator"]["mapping"].keys()
         for name in ("TableUpdate", "ViewUpdate", "TableRequirement")

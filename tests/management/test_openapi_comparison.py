@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from management.openapi.documents import build_document
+from tests.harness.openapi_documents import built_document
 from tests.management.api_digest import Body, Digest, Operation, digest, read_lakekeeper
 
 OF_HEALTH = {"authentication", "jobs"}
@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 
 @cache
 def ours() -> Digest:
-    return digest(build_document("management").content)
+    return digest(built_document("management").content)
 
 
 @cache

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from icekeeper.version import LAKEKEEPER_VERSION
-from management.openapi.documents import build_document
 from management.openapi.examples import Exchange, read_exchanges
+from tests.harness.openapi_documents import built_document
 from tests.harness.wsgi_client import ApiClient
 from tests.management import lakekeeper_responses
 from tests.management.lakekeeper_responses import DOCUMENTS, differences, extract_folder, is_described, read_schemas
@@ -35,7 +35,7 @@ def served_operations(document: str) -> dict[str, str]:
     """Return method and path, such as `GET /v1/{}/tables`, by the id of the operation."""
     return {
         each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
-        for path, item in build_document(document).content["paths"].items()
+        for path, item in built_document(document).content["paths"].items()
         for method, each in item.items()
     }
 

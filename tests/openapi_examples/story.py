@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from management.openapi.documents import build_document
 from management.openapi.examples import Exchanges
+from tests.harness.openapi_documents import built_document
 from tests.harness.wsgi_client import Response, call
 from tests.openapi_examples.stand_ins import STORY_BEGINS_MS, StandIns
 
@@ -44,7 +44,7 @@ class Story:
         self._token, self._stand_ins = token, StandIns(folder)
         self._operations = {
             operation["operationId"]: (method.upper(), path, operation)
-            for path, item in build_document(name).content["paths"].items()
+            for path, item in built_document(name).content["paths"].items()
             for method, operation in item.items()
         }
 

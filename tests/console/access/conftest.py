@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
+from django.test.client import ClientHandler
 
-from management.sign_in.addresses import create_sign_in_address
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tests.console.access.lake import HOSTILE, Lake, create_lake
+from tests.console.access.lake import HOSTILE, Lake, create_lake, find_lake
+from tests.console.session_cookies import session_cookies
+from tests.harness.prepared import Prepared
 from tests.management.warehouse_request_fixtures import use_settings
 
 SignIn = Callable[[str], Client]
+NAMES = (f"sales {HOSTILE}", f"orders {HOSTILE}", f"lines {HOSTILE}")
+
+HANDLER = ClientHandler(enforce_csrf_checks=False)
+"""Of all clients: each handler would read the list of static files again."""
 
 
 @pytest.fixture
@@ -28,8 +32,9 @@ def builtin(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[N
 
 
 @pytest.fixture
-def lake(builtin: None, warehouse: Warehouse) -> Lake:
-    return create_lake(warehouse, names=(f"sales {HOSTILE}", f"orders {HOSTILE}", f"lines {HOSTILE}"))
+def lake(builtin: None, warehouse: Warehouse, prepared: Prepared) -> Lake:
+    prepared.create_or_copy("lake of the access pages", lambda: create_lake(warehouse, names=NAMES))
+    return find_lake(warehouse, names=NAMES)
 
 
 @pytest.fixture
@@ -40,7 +45,6 @@ def sign_in(lake: Lake) -> SignIn:
 def new_client(name: str) -> Client:
     """Return a browser in which the local user of that name is signed in."""
     client = Client(HTTP_HOST="testserver")
-    address = create_sign_in_address(actor=INTERNAL, user_id=f"local~{name}", base_url="http://testserver")
-    (code,) = parse_qs(urlsplit(address).query)["code"]
-    assert client.post("/ui/sign-in/once/", {"code": code}).status_code == 302
+    client.handler = HANDLER
+    client.cookies.load(session_cookies(f"local~{name}"))
     return client

@@ -23,6 +23,8 @@ from tenancy.services.users import create_local_user
 T = Securable.Type
 HOSTILE = """<b>"x"&'y'</b>{{ 7|add:7 }}"""
 """A name that changes a page which does not escape it."""
+ANALYSTS = f"analysts {HOSTILE}"
+NAMES = ("sales", "orders", "lines")
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": True}]}
 
 
@@ -89,34 +91,46 @@ class Lake:
         apply_grants(actor=INTERNAL, ref=self.ref[name], difference=difference, missing=NotFound("missing"))
 
 
-def _table(warehouse: Warehouse, levels: tuple[str, ...], name: str) -> Tabular:
+def _create_table(warehouse: Warehouse, levels: tuple[str, ...], name: str) -> None:
     create_table(
         actor=INTERNAL, warehouse_id=warehouse.pk, levels=levels, name=name, schema=SCHEMA, partition_spec=None,
         write_order=None, location=None, properties=None, stage=False,
     )  # fmt: skip
-    return Tabular.objects.select_related("namespace__warehouse__project").get(name=name)
 
 
-def create_lake(warehouse: Warehouse, *, names: tuple[str, ...] = ("sales", "orders", "lines")) -> Lake:
+def find_lake(warehouse: Warehouse, *, names: tuple[str, ...] = NAMES) -> Lake:
+    """Return what `create_lake` has created."""
+    sales_name, orders_name, lines_name = names
+    namespaces = {each.levels[-1]: each for each in Namespace.objects.all()}
+    tables = {each.name: each for each in Tabular.objects.select_related("namespace__warehouse__project")}
+    roles = {each.name: each for each in Role.objects.all()}
+    return Lake(
+        warehouse, namespaces[sales_name], namespaces[orders_name], tables[lines_name], namespaces["secret"],
+        tables["plans"], roles[ANALYSTS], roles["bi-emea"],
+    )  # fmt: skip
+
+
+def create_lake(warehouse: Warehouse, *, names: tuple[str, ...] = NAMES) -> Lake:
     """Create the objects, roles and users; `names` are those of `sales`, `orders` and `lines`."""
     sales_name, orders_name, lines_name = names
     project = get_project(None)
 
-    def namespace(*levels: str) -> Namespace:
-        return create_namespace(actor=INTERNAL, warehouse_id=warehouse.pk, levels=list(levels), properties={})
+    def namespace(*levels: str) -> None:
+        create_namespace(actor=INTERNAL, warehouse_id=warehouse.pk, levels=list(levels), properties={})
 
-    sales, orders, secret = namespace(sales_name), namespace(sales_name, orders_name), namespace("secret")
-    analysts = create_role(actor=INTERNAL, project=project, name=f"analysts {HOSTILE}")
+    namespace(sales_name)
+    namespace(sales_name, orders_name)
+    namespace("secret")
+    _create_table(warehouse, (sales_name, orders_name), lines_name)
+    _create_table(warehouse, ("secret",), "plans")
+    analysts = create_role(actor=INTERNAL, project=project, name=ANALYSTS)
     bi = create_role(actor=INTERNAL, project=project, name="bi-emea")
     for name in ("admin", "steward", "engineer", "guest", "jun"):
         create_local_user(actor=INTERNAL, user_id=f"local~{name}")
     User.objects.filter(pk="local~jun").update(name=f"Jun {HOSTILE}", name_key=f"jun {HOSTILE}".lower())
     add_role_members(actor=INTERNAL, project=project, role_id=analysts.pk, members=Members(role_ids=[bi.pk]))
     add_role_members(actor=INTERNAL, project=project, role_id=bi.pk, members=Members(user_ids=["local~jun"]))
-    lake = Lake(
-        warehouse, sales, orders, _table(warehouse, (sales_name, orders_name), lines_name), secret,
-        _table(warehouse, ("secret",), "plans"), analysts, bi,
-    )  # fmt: skip
+    lake = find_lake(warehouse, names=names)
     lake.give("project_admin", "project", "local~steward")
     lake.give("select", "sales", analysts.pk)
     lake.give("modify", "orders", "local~engineer")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 
 import pytest
+from django.test.client import ClientHandler
 
 from icekeeper.kernel.clock import now
 from tenancy.authz import port
@@ -358,7 +359,7 @@ def test_forms_that_no_page_has_change_nothing(lake: Lake, sign_in: SignIn) -> N
 
 def test_csrf_tokens_are_required(lake: Lake, sign_in: SignIn) -> None:
     client = sign_in("steward")
-    client.handler.enforce_csrf_checks = True
+    client.handler = ClientHandler(enforce_csrf_checks=True)
     sent = {"grantee": "user:local~guest", "privilege": "select"}
     assert client.post(lake.form("lines", "grant"), sent).status_code == 403
 

@@ -16,9 +16,10 @@ from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
+from tenancy.services.users import create_local_user
 from tests.authz.tree_fixtures import give
+from tests.console.session_cookies import session_cookies
 from tests.console.sign_in.browser import Browser
-from tests.console.sign_in.session_fixtures import new_code
 from tests.management.warehouse_request_fixtures import use_settings
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;{{7*7}}{% now %}"
@@ -50,7 +51,8 @@ def sign_in(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sig
 
     def with_new_browser(user_id: str) -> Browser:
         browser = Browser()
-        assert browser.post("/ui/sign-in/once/", {"code": new_code(user_id)}).status == 302
+        create_local_user(actor=INTERNAL, user_id=user_id)
+        browser.cookies |= session_cookies(user_id)
         privilege = PRIVILEGES.get(user_id)
         if privilege is not None:
             give(privilege, ObjectRef(Securable.Type.PROJECT, get_project(None).pk), Actor(user_id=user_id))

@@ -16,7 +16,8 @@ from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tenancy.services.users import register_user
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
-from tests.console.sign_in.session_fixtures import is_signed_in
+from tests.console.sign_in.browser import Browser
+from tests.console.sign_in.session_fixtures import is_signed_in, sign_in_once
 from tests.harness.audit_rows import rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -69,7 +70,8 @@ def test_forged_forms_are_denied_by_the_services(sign_in: SignIn, stranger: User
 
 
 def test_block_ends_sessions_and_unblock(sign_in: SignIn) -> None:
-    guest, root = sign_in(Kind.GUEST), sign_in(Kind.ROOT)
+    guest, root = Browser(), sign_in(Kind.ROOT)
+    sign_in_once(guest, Kind.GUEST)
     assert "Test Browser" in root.get(GUEST).text
     blocked = root.post(GUEST, {"action": "block"})
     assert (blocked.status, blocked.location) == (302, GUEST)
