@@ -304,7 +304,8 @@ class TablePage(MetadataPage):
         """Read rows: access to data is audited, so it is no mere GET. Raises `NotFound` on other tabs."""
         if kwargs.get("tab") != "preview":
             raise NotFound("No such page")
-        return self.render(self.context())
+        context = self.context()
+        return self.render(context, status=400 if context["error"] else 200)
 
     def _read_rows(self, chosen: str | None) -> tuple[Preview | None, str]:
         """Return the rows of the chosen snapshot, or why they could not be read."""

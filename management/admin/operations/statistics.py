@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors.types import Forbidden
+from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.charts import Series, TrendChart, draw_trend
 from management.admin.navigation import object_url
 from management.admin.pages import Page
@@ -34,8 +34,11 @@ MAX_ENDPOINT_LENGTH: Final = 255
 
 
 def read_period(request: HttpRequest) -> str:
+    """Return the key of `PERIODS` in the address. Raises `BadRequest` for another text."""
     given = request.GET.get("period", DEFAULT_PERIOD)
-    return given if given in PERIODS else DEFAULT_PERIOD
+    if given not in PERIODS:
+        raise BadRequest(f"period: must be one of {', '.join(PERIODS)}")
+    return given
 
 
 def window_of(period: str) -> Window:

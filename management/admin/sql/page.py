@@ -156,7 +156,7 @@ class SqlPage(FormPage):
         """Return the page with the statement and the error; denials are audited as those of the APIs are."""
         if isinstance(error, ReadFailed):
             self.result = {"error": str(error)}
-            return self.render(self.context())
+            return self.render(self.context(), status=400)
         found = error_response(error)
         self.result = {"error": message_of(found.error)}
         page = self.render(self.context()).content

@@ -50,6 +50,9 @@ def test_calls_by_endpoint_and_warehouse(grants: None, ids: Ids, open_as: Open) 
         ["GET /catalog/v1/a", "9", "2", "0"], ["GET /management/v1/b", "1", "0", "1"],
     ]  # fmt: skip
     tab = f"/ui/warehouse/{ids.warehouse}/statistics/"
+    for address in ("/ui/", "/ui/statistics/", tab):
+        refused = browser.get(f"{address}?period=99y")
+        assert (refused.status, "period: must be one of 24h, 7d, 30d" in refused.text) == (400, True)
     assert "GET /catalog/v1/a" in browser.get(tab).text
     assert "GET /management/v1/b" not in browser.get(tab).text
     assert '"GET /catalog/v1/a","9"' in browser.get(f"{tab}?format=csv&by=endpoint").text
