@@ -95,6 +95,8 @@ class BareServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None:
+            error.add_note(f"The log of the server ends with:\n{process.log_end(self.log)}")
         if self.process is not None:
             process.stop(self.process, gently=signal.SIGTERM)
