@@ -1,4 +1,4 @@
-"""A page of users, roles or members reads few rows out of ten thousand."""
+"""A page of users, roles or members reads few rows out of thousands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.harness.wsgi_client import ApiClient
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
-MANY, FEW, SIZE = 10_000, 50, 10
+MANY, FEW, SIZE = 3_000, 50, 10
 
 
 @pytest.fixture
@@ -116,17 +116,17 @@ def look_at_roles_that_a_user_is_in(crowd: dict[str, Any]) -> None:
     project, at, limit = many[0].project_id, now(), SIZE + 1
     held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
     inner = list(RoleMember.objects.filter(member_role=many[1]).order_by("pk").values_list("pk", flat=True))
-    for after in (MIN_ID, inner[5_000]):
+    for after in (MIN_ID, inner[MANY // 2]):
         joined = [many[1].pk, after, many[1].pk, project, at, limit]
         owned = [many[1].pk, after, project, *[at] * 3, limit]
         assert rows_read(roles._ROLES_OF_ROLE, [*joined, *owned, limit]) == limit
-    for after in (MIN_ID, held[5_000]):
+    for after in (MIN_ID, held[MANY // 2]):
         joined = [user, after, user, project, at, limit]
         owned = [user, after, project, *[at] * 3, limit]
         assert rows_read(roles._ROLES_OF_USER, [*joined, *owned, limit]) == limit
 
 
-def test_ten_thousand_are_listed_to_the_end(crowd: dict[str, Any]) -> None:
+def test_all_are_listed_to_the_end(crowd: dict[str, Any]) -> None:
     full = {"x-project-id": crowd["many"][0].project_id}
     role, first = crowd["many"][0].pk, crowd["users"][0].pk
     for target, key, count in (
