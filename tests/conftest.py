@@ -140,12 +140,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Show no line of each request, which would bury the failure.
+    """Keep lines below warnings from `caplog` and from reports: the line of each request would bury the failure.
 
     With `log_level`, pytest would set the level of the root logger in each phase of each test, and each time empty the
     caches of all loggers.
     """
-    session.config.pluginmanager.get_plugin("logging-plugin").report_handler.setLevel(logging.WARNING)
+    logging_plugin = session.config.pluginmanager.get_plugin("logging-plugin")
+    for handler in (logging_plugin.report_handler, logging_plugin.caplog_handler):
+        handler.setLevel(logging.WARNING)
 
 
 def pytest_unconfigure() -> None:
