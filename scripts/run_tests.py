@@ -1,7 +1,8 @@
 """`make test` and `make test-all`: concurrent runs of pytest, one exit status, and the parts that were found.
 
-Each run selects its tests by `--run` (`tests/conftest.py`). All runs start at once, as each waits for databases,
-servers and Spark much of the time; their output is printed one run after another. Other arguments go to pytest.
+Each run selects its tests by `--run` (`tests/conftest.py`). Several runs for each core are executed at once, as each
+waits for databases, servers and Spark much of the time; more would only take the caches of the processor from each
+other. Their output is printed one run after another. Other arguments go to pytest.
 
     python -m scripts.run_tests --runs "sqlite postgres" -k commits
 """
@@ -15,10 +16,10 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import Thread
 from typing import IO
 
 from tests.parts import registry
@@ -26,24 +27,25 @@ from tests.parts import registry
 DATABASES = {
     "sqlite": "sqlite",
     "postgres": "postgres",
+    "spark": "postgres",
+    "parts": "postgres",
+    "generated": "postgres",
     "servers-sqlite": "sqlite",
     "servers-postgres": "postgres",
-    "spark": "postgres",
-    "generated": "postgres",
     "browser": "postgres",
-    "parts": "postgres",
 }
-"""The database of each run."""
+"""The database of each run, in the order in which they start: first those that cannot be split."""
 SHARES = {"sqlite": 2, "postgres": 2, "servers-sqlite": 2, "servers-postgres": 2}
 """Runs that are split into several processes, so that all cores are busy to the end."""
 NICENESS = {"generated": 5}
 """Runs that compute all the time give way to those that mostly wait, which would otherwise end last."""
+RUNS_A_CORE = 2.5
 NOTHING_COLLECTED = 5
 LOOK_SECONDS = 0.5
 
 
 class Run:
-    """One pytest process with its output on the file `output`, None for ours; `seconds` is what it took.
+    """One run of pytest with its output on the file `output`, None for ours; `seconds` is what it took.
 
     It has all tests of the run `name`, or those of `share`, such as `1/2`.
     """
@@ -52,33 +54,42 @@ class Run:
         self.label = f"{name} {share}" if share else name
         self.output, self.seconds = output, 0.0
         arguments = [f"--run={name}", *([f"--share={share}"] if share else []), *arguments]
+        self._command = ["nice", "-n", str(NICENESS.get(name, 0)), sys.executable, "-m", "pytest", *arguments]
         # Django's settings must be read after tests/conftest.py has prepared the environment, never before.
         inherited = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
-        self._started = time.monotonic()
+        self._environment = inherited | {"ICEKEEPER_TEST_DATABASE": DATABASES[name]}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended: Future[int] = Future()
+
+    def begin(self, threads: ThreadPoolExecutor) -> None:
+        """Start pytest as soon as a thread is free."""
+        self._ended = threads.submit(self._execute)
+
+    def _execute(self) -> int:
+        started = time.monotonic()
         self._process = subprocess.Popen(
-            ["nice", "-n", str(NICENESS.get(name, 0)), sys.executable, "-m", "pytest", *arguments],  # noqa: S607
-            env=inherited | {"ICEKEEPER_TEST_DATABASE": DATABASES[name]},
-            stdout=output,
-            stderr=None if output is None else subprocess.STDOUT,
+            self._command,
+            env=self._environment,
+            stdout=self.output,
+            stderr=None if self.output is None else subprocess.STDOUT,
         )
-        self._clock = Thread(target=self._measure, daemon=True)
-        self._clock.start()
+        status = self._process.wait()
+        self.seconds = time.monotonic() - started
+        return status
 
     @property
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._ended.done()
 
     def terminate(self) -> None:
-        """End pytest, and with it the servers that it started; do nothing if it has ended."""
-        self._process.terminate()
+        """End pytest, and with it the servers that it started; do nothing if it has ended or was not started."""
+        self._ended.cancel()
+        if self._process is not None:
+            self._process.terminate()
 
     def wait(self) -> int:
-        self._clock.join()
-        return self._process.wait()
-
-    def _measure(self) -> None:
-        self._process.wait()
-        self.seconds = time.monotonic() - self._started
+        """Return the exit status of pytest."""
+        return self._ended.result()
 
 
 def shares(name: str) -> list[str]:
@@ -118,7 +129,10 @@ def main(arguments: list[str]) -> int:
         for name, share in [(run, share) for run in names for share in shares(run)]:
             output = stack.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) if runs else None
             runs.append(Run(name, share, pytest_arguments, output))
-            stack.callback(runs[-1].terminate)
+        threads = stack.enter_context(ThreadPoolExecutor(round(RUNS_A_CORE * (os.cpu_count() or 1))))
+        for run in runs:
+            stack.callback(run.terminate)  # before the threads are waited for
+            run.begin(threads)
         for run in runs:
             show(run)
         statuses = [run.wait() for run in runs]
