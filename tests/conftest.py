@@ -17,6 +17,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest.logging import LoggingPlugin
 
 from tests.harness import loopback
 from tests.harness.run_environment import RunEnvironment
@@ -145,8 +146,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     With `log_level`, pytest would set the level of the root logger in each phase of each test, and each time empty the
     caches of all loggers.
     """
-    logging_plugin = session.config.pluginmanager.get_plugin("logging-plugin")
-    for handler in (logging_plugin.report_handler, logging_plugin.caplog_handler):
+    plugin = session.config.pluginmanager.get_plugin("logging-plugin")
+    assert isinstance(plugin, LoggingPlugin)
+    for handler in (plugin.report_handler, plugin.caplog_handler):
         handler.setLevel(logging.WARNING)
 
 

@@ -38,7 +38,7 @@ WITHOUT_DURABILITY = {
     "wal_level": "minimal",
     "max_wal_senders": 0,
 }
-"""For databases of tests: nobody starts them again after a crash."""
+"""For databases of tests, which are not started again after a crash."""
 _CREATED = "created"
 """The empty file in a data folder that has the first database."""
 
