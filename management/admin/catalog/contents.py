@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import urlencode
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
 
 from catalog.identifiers import Levels
 from catalog.selectors.browse import NAMESPACE, TabularFacts, find_facts, list_children_for
-from icekeeper.kernel.http.paging import Page as ListingPage
+from management.admin.listing_pages import read_pager
 from management.admin.navigation import object_url
 from tenancy.actor import Actor
-
-ROWS_A_PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +30,9 @@ class ContentRow:
 
 
 def contents_context(request: HttpRequest, actor: Actor, warehouse_id: UUID, levels: Levels | None) -> dict[str, Any]:
-    """Return the rows of a page of the contents, and the address of the next page."""
-    page = ListingPage("contents", request.GET.get("after"), ROWS_A_PAGE)
-    children, token = list_children_for(actor=actor, warehouse_id=warehouse_id, levels=levels, page=page)
+    """Return the rows of a page of the contents, and the addresses of the first and the next page."""
+    pager = read_pager(request, "contents", warehouse_id, levels)
+    children, token = list_children_for(actor=actor, warehouse_id=warehouse_id, levels=levels, page=pager.page)
     uuids = [each.id for each in children if each.kind != NAMESPACE]
     facts = find_facts(warehouse_id=warehouse_id, uuids=uuids)
     rows = [
@@ -48,6 +45,5 @@ def contents_context(request: HttpRequest, actor: Actor, warehouse_id: UUID, lev
     return {
         "rows": rows,
         "has_facts": bool(facts),
-        "next_url": None if token is None else f"?{urlencode({'after': token})}",
-        "is_first_page": page.token is None,
+        **pager.links(token),
     }

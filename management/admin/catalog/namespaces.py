@@ -16,13 +16,13 @@ from catalog.selectors.permission_objects import namespace_object
 from catalog.selectors.tables.change_preview import find_changeable_for
 from catalog.selectors.tables.deleted import list_deleted_tabulars_for
 from icekeeper.kernel.errors.types import Forbidden
-from icekeeper.kernel.http.paging import Page as ListingPage
 from management.admin.access.tab import access_context
 from management.admin.catalog.activity_tab import activity_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
 from management.admin.catalog.controls import namespace_controls
 from management.admin.catalog.object_tags import tags_context
+from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, crumbs
 from management.admin.pages import Page
 from management.admin.tabs import Tab, choose_tab, link_tabs
@@ -36,7 +36,6 @@ TABS: Final = (
     Tab("properties", _("Properties")),
     Tab("activity", _("Activity")),
 )
-MAX_DELETED: Final = 50
 
 
 class NamespacePage(Page):
@@ -89,15 +88,15 @@ class NamespacePage(Page):
 
     def _deleted(self, warehouse_id: UUID, namespace_id: UUID) -> dict[str, Any]:
         """Return a page of the dropped objects in the namespace that the caller sees and that can be restored."""
-        page = ListingPage(f"console deleted in {namespace_id}", self.request.GET.get("after"), MAX_DELETED)
+        pager = read_pager(self.request, "deleted in a namespace", namespace_id)
         try:
             found, token = list_deleted_tabulars_for(
-                actor=self.actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=page
+                actor=self.actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=pager.page
             )
         except Forbidden:
             return {"rows": [], "is_forbidden": True}
         return {
             "rows": found,
             "deleted_url": f"{reverse('admin:deleted')}?{urlencode({'warehouse': warehouse_id})}",
-            "next_url": None if token is None else f"?{urlencode({'after': token})}",
+            **pager.links(token),
         }

@@ -14,8 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import Page as ListingPage
-from icekeeper.kernel.http.paging import listing_key
+from management.admin.listing_pages import read_pager
 from management.admin.pages import Page
 from management.admin.times import read_time
 from management.audit_files import audit_csv_response, audit_lines_response, with_own_ids
@@ -26,7 +25,6 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import list_projects_for, no_such_project, server_ref
 
-ROWS_A_PAGE: Final = 50
 MAX_FILTER_LENGTH: Final = 255
 MAX_EXPORTED: Final = 100_000
 """Records of one file."""
@@ -91,19 +89,16 @@ class AuditPage(AuditTrail):
 
     def context(self) -> dict[str, Any]:
         given, filters, projects = self.read_filters()
-        page = ListingPage(
-            listing_key("console audit", *sorted(given.items())), self.request.GET.get("after"), ROWS_A_PAGE
-        )
-        records, token = list_audit_records_for(actor=self.actor, filters=filters, page=page)
-        is_followed = self.request.GET.get("follow") == "1" and not page.token
+        pager = read_pager(self.request, "audit", **given)
+        records, token = list_audit_records_for(actor=self.actor, filters=filters, page=pager.page)
+        is_followed = self.request.GET.get("follow") == "1" and not pager.page.token
         export_url = reverse("admin:audit-export")
         return {
             "rows": [_row(each) for each in records],
             "projects": projects,
             "given": given,
             "outcomes": AuditRecord.Outcome.values,
-            "next_url": None if token is None else f"?{urlencode({**given, 'after': token})}",
-            "first_url": f"?{urlencode(given)}" if page.token else None,
+            **pager.links(token),
             "is_followed": is_followed,
             "follow_url": f"?{urlencode(given if is_followed else {**given, 'follow': '1'})}",
             "live_url": f"?{urlencode({**given, 'part': 'list'})}" if is_followed else "",

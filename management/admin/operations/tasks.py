@@ -21,8 +21,8 @@ from catalog.selectors.tasks import (
 )
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.http.paging import Page as ListingPage
-from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.ids import parse_id
+from management.admin.listing_pages import read_pager
 from management.admin.operations.task_texts import (
     CONTROLS,
     QUEUES,
@@ -42,7 +42,6 @@ from tasks.models import Task
 from tasks.queue.config import QUEUES as QUEUE_DEFINITIONS
 from tasks.queue.config import effective_member, list_queue_configs
 
-ROWS_A_PAGE: Final = 50
 MAX_TEXT_LENGTH: Final = 255
 SHOWN_QUEUES: Final = (Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE, Task.Queue.FILE_STATISTICS)
 """The queues of warehouses that workers execute."""
@@ -75,8 +74,9 @@ class TasksPage(Page):
             return shown
         query = {**given, "warehouse": str(wanted.pk)}
         shown |= {"statuses": self._statuses(wanted, query), "clear_url": f"?{urlencode({'warehouse': wanted.pk})}"}
+        pager = read_pager(self.request, "tasks", **query)
         try:
-            rows, token = self._find(wanted, query)
+            rows, token = self._find(wanted, query, pager.page)
         except Forbidden:
             return {**shown, "is_forbidden": True}
         return {
@@ -84,9 +84,8 @@ class TasksPage(Page):
             "rows": rows,
             "is_chosen": any(row["can_control"] for row in rows),
             "controls": [(each.value, CONTROLS[each]) for each in (Control.RETRY, Control.RUN_NOW, Control.RUN_AT)],
-            "live_url": f"?{urlencode({**query, 'part': 'list', **self._after()})}",
-            "first_url": f"?{urlencode(query)}" if self._after() else None,
-            "next_url": None if token is None else f"?{urlencode({**query, 'after': token})}",
+            "live_url": f"?{urlencode({**query, 'part': 'list', 'after': pager.page.token or ''})}",
+            **pager.links(token),
             "max_searched": MAX_SEARCHED if given.get("q") and parse_id(given["q"]) is None else None,
         }
 
@@ -104,11 +103,9 @@ class TasksPage(Page):
             raise BadRequest("queue: must be one of the queues of warehouses")
         return given
 
-    def _after(self) -> dict[str, str]:
-        token = self.request.GET.get("after")
-        return {"after": token} if token else {}
-
-    def _find(self, warehouse: Warehouse, query: dict[str, str]) -> tuple[list[dict[str, Any]], str | None]:
+    def _find(
+        self, warehouse: Warehouse, query: dict[str, str], page: ListingPage
+    ) -> tuple[list[dict[str, Any]], str | None]:
         status, queue, text = query.get("status"), query.get("queue"), query.get("q", "")
         uuid = parse_id(text) if text else None
         filters = TaskFilters(
@@ -116,9 +113,6 @@ class TasksPage(Page):
             queues=None if queue is None else [queue],
             object_uuid=uuid,
             name_part="" if uuid is not None else text,
-        )
-        page = ListingPage(
-            listing_key("console tasks", *sorted(query.items())), self.request.GET.get("after"), ROWS_A_PAGE
         )
         found, token = list_warehouse_tasks_for(actor=self.actor, warehouse_id=warehouse.pk, filters=filters, page=page)
         controllable = find_controllable_for(actor=self.actor, warehouse_id=warehouse.pk, tasks=found)
