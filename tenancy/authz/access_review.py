@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
 from itertools import starmap
@@ -11,19 +11,18 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.authz.actions import ACTIONS_ON, Can, privilege_names
 from tenancy.authz.builtin.evaluation import Evaluation, Node
 from tenancy.authz.builtin.queries import IS_BELOW, SHOWS
 from tenancy.authz.model import MANAGED_ACCESS, UP, rights_model
 from tenancy.authz.permissions import NOT_BY_OVERRIDE
 from tenancy.authz.port import Subject
-from tenancy.authz.role_paths import RolePath
+from tenancy.authz.role_paths import Membership, RolePath, read_membership
 from tenancy.authz.securables import end_of
-from tenancy.models import Grant, Securable
+from tenancy.models import Securable
 
 ACTIONS_OF_ALL_USERS: Final = frozenset({(Securable.Type.ROLE, Can.READ_METADATA)})
 """Actions that every registered user may do; reviews leave them out."""
@@ -186,11 +185,22 @@ SELECT DISTINCT g.role_id, top.id FROM tenancy_securable AS top, tenancy_grant A
 """  # noqa: S608
 
 
-USERS_SEEING_BELOW: Final = f"""
-SELECT DISTINCT g.user_id, top.id FROM tenancy_securable AS top, tenancy_grant AS g
+ROWS_OF_USERS: Final = f"""
+SELECT user_id, 'member', CAST(role_id AS text), NULL, expires_at FROM tenancy_rolemember
+ WHERE user_id = ANY(%s) AND role_id = ANY(%s) AND {_LASTS}
+UNION ALL
+SELECT user_id, 'owner', CAST(owned_role_id AS text), NULL, expires_at FROM tenancy_grant
+ WHERE user_id = ANY(%s) AND owned_role_id = ANY(%s) AND {_LASTS}
+UNION ALL
+SELECT user_id, 'granted', securable_id, privilege, expires_at FROM tenancy_grant
+ WHERE user_id = ANY(%s) AND securable_id = ANY(%s) AND {_LASTS}
+UNION ALL
+SELECT DISTINCT g.user_id, 'below', top.id, NULL, CAST(NULL AS timestamptz)
+  FROM tenancy_securable AS top, tenancy_grant AS g
  WHERE top.id = ANY(%s) AND g.user_id = ANY(%s) AND (g.expires_at IS NULL OR g.expires_at > %s)
    AND {SHOWS} AND {IS_BELOW}
 """  # noqa: S608
+"""Memberships in some roles and grants on some objects of users, and the objects below which they see one."""
 
 
 GRANTED_PATHS: Final = """
@@ -252,10 +262,34 @@ SELECT id, managed_access FROM tenancy_securable
 """
 
 
+_PATH_WITH_ROLES: Final = """
+SELECT s.id, s.managed_access, g.role_id, g.privilege, g.expires_at FROM tenancy_securable AS s
+  LEFT JOIN tenancy_grant AS g ON g.securable_id = s.id AND g.role_id IS NOT NULL
+   AND (g.expires_at IS NULL OR g.expires_at > %s)
+ WHERE s.id = ANY(string_to_array((SELECT path FROM tenancy_securable WHERE id = %s), '/'))
+ ORDER BY length(s.path), g.id
+"""
+
+
 def read_path(securable_id: str) -> tuple[Node, ...]:
     """Return the path to an object, without grants; empty if it does not exist. One statement."""
     rows = fetch_all("default", _PATH_TO, [securable_id])
     return tuple(_node(own_id, is_managed=is_managed) for own_id, is_managed in rows)
+
+
+def read_path_with_roles(securable_id: str) -> tuple[tuple[Node, ...], list[GrantedRow]]:
+    """Return the path to an object as `read_path`, and the grants to roles on its objects. One statement."""
+    path: dict[str, Node] = {}
+    granted: list[GrantedRow] = []
+    for own_id, is_managed, role_id, privilege, end in fetch_all("default", _PATH_WITH_ROLES, [now(), securable_id]):
+        path[own_id] = _node(own_id, is_managed=is_managed)
+        if role_id is not None:
+            granted.append(GrantedRow(as_uuid(role_id), own_id, privilege, _expiry(end)))
+    return tuple(path.values()), granted
+
+
+def _expiry(end: Any) -> datetime | None:
+    return None if end is None else as_datetime(end)
 
 
 def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
@@ -273,15 +307,35 @@ def _node(own_id: str, *, is_managed: bool) -> Node:
     return Node(own_id.partition(":")[0], own_id, frozenset({MANAGED_ACCESS} if is_managed else ()))
 
 
-def read_granted(ids: Collection[str], grantees: Q) -> list[GrantedRow]:
-    """Return the grants to `grantees` on some securables, in order of creation."""
-    rows = Grant.objects.unexpired(now()).filter(grantees, securable_id__in=ids).order_by("pk")
-    return [
-        GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
-        for user_id, role_id, own_id, privilege, end in rows.values_list(
-            "user_id", "role_id", "securable_id", "privilege", "expires_at"
-        )
-    ]
+@dataclass(slots=True)
+class UserRows:
+    """The rows of a user in a review: direct memberships, grants on the path, and the ids of `ids_checked_below` that
+    are visible by a grant on an object below them."""
+
+    memberships: list[Membership] = field(default_factory=list)
+    granted: list[GrantedRow] = field(default_factory=list)
+    seeing: set[str] = field(default_factory=set)
+
+
+def read_rows_of_users(
+    user_ids: Sequence[str], roles: Sequence[UUID], ids: Sequence[str], below: Sequence[str]
+) -> dict[str, UserRows]:
+    """Return by user the memberships in `roles`, the grants on `ids`, and those of `below` that are visible to them.
+
+    One statement.
+    """
+    found = {each: UserRows() for each in user_ids}
+    at, users, in_roles = now(), list(user_ids), list(roles)
+    params = [users, in_roles, at, users, in_roles, at, users, list(ids), at, list(below), users, at]
+    for user_id, kind, on, privilege, end in fetch_all("default", ROWS_OF_USERS, params):
+        rows = found[user_id]
+        if kind == "granted":
+            rows.granted.append(GrantedRow(user_id, on, privilege, _expiry(end)))
+        elif kind == "below":
+            rows.seeing.add(on)
+        else:
+            rows.memberships.append(read_membership(on, kind, end))
+    return found
 
 
 def read_users(
@@ -301,16 +355,6 @@ def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:
     if below:
         for role_id, top in fetch_all("default", ROLES_SEEING_BELOW, [list(below), now()]):
             found.setdefault(as_uuid(role_id), set()).add(top)
-    return found
-
-
-def read_users_seeing(below: Sequence[str], user_ids: Sequence[str]) -> dict[str, set[str]]:
-    """As `read_roles_seeing`, for users by their own grants."""
-    found: dict[str, set[str]] = {}
-    if below and user_ids:
-        params = [list(below), list(user_ids), now()]
-        for user_id, top in fetch_all("default", USERS_SEEING_BELOW, params):
-            found.setdefault(user_id, set()).add(top)
     return found
 
 

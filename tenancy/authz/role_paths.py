@@ -5,7 +5,7 @@ Expired memberships are left out. Not used on hot paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -77,6 +77,14 @@ class RoleGraph:
         self._outwards: dict[UUID, list[Membership]] = {}
         for inner, membership in sorted(edges, key=lambda each: (each.inner, *_sort_key(each.membership))):
             self._outwards.setdefault(inner, []).append(membership)
+
+    def list_members(self) -> dict[UUID, set[UUID]]:
+        """Return by role the roles that are its direct members."""
+        members: dict[UUID, set[UUID]] = {}
+        for inner, memberships in self._outwards.items():
+            for each in memberships:
+                members.setdefault(each.role_id, set()).add(inner)
+        return members
 
     @property
     def inner_roles(self) -> frozenset[UUID]:
@@ -162,22 +170,12 @@ _EDGES_INTO: Final = _edges_from("role_id", "member_role_id")
 _EDGES_OUT: Final = _edges_from("member_role_id", "role_id")
 
 
-_OF_USERS: Final = f"""
-SELECT user_id, role_id, entry, expires_at FROM (
+_ROLES_OF: Final = f"""{_EDGES}, entered_first(user_id, role_id, entry, expires_at) AS (
     SELECT user_id, role_id, 'member' AS entry, expires_at FROM tenancy_rolemember
      WHERE user_id = ANY(%s) AND {_LASTS}
     UNION ALL
     SELECT user_id, owned_role_id, 'owner', expires_at FROM tenancy_grant
      WHERE user_id = ANY(%s) AND owned_role_id IS NOT NULL AND {_LASTS}
-) AS entered
-"""  # noqa: S608
-
-
-_OF_USERS_IN: Final = f"{_OF_USERS} WHERE role_id = ANY(%s)"
-
-
-_ROLES_OF: Final = f"""{_EDGES}, entered_first(user_id, role_id, entry, expires_at) AS (
-    {_OF_USERS}
 ), reached(role_id) AS (
     SELECT role_id FROM entered_first
     UNION
@@ -203,26 +201,23 @@ def read_edges_out_of(roles: Collection[UUID]) -> list[Edge]:
     return _read_edges(_EDGES_OUT, roles)
 
 
-def read_memberships_in(user_ids: Sequence[str], roles: Collection[UUID]) -> dict[str, list[Membership]]:
-    """Return the direct memberships of users in `roles`, by user. At most one statement."""
-    found: dict[str, list[Membership]] = {}
-    if not (user_ids and roles):
-        return found
-    at, ids = now(), list(user_ids)
-    for user_id, *entered in fetch_all("default", _OF_USERS_IN, [ids, at, ids, at, list(roles)]):
-        found.setdefault(user_id, []).append(_membership(*entered))
-    return found
+def read_named_memberships(subject: Subject) -> list[Membership]:
+    """Return the memberships of a subject that are not stored: in the assumed role, or in those of its token.
+
+    At most one statement, for the roles of a token.
+    """
+    if subject.assumed_role is not None:
+        return [Membership(subject.assumed_role, Entry.ASSUMED)]
+    if subject.token_roles:
+        return [Membership(each, Entry.TOKEN) for each in read_token_roles(subject)]
+    return []
 
 
 def read_roles_of(subject: Subject) -> tuple[list[Membership], RoleGraph]:
     """Return the direct memberships of a subject (stored, of the token, or the assumed one), and the graph of those
     that they lead to. One statement, and one more for the roles of a token.
     """
-    first: list[Membership] = []
-    if subject.assumed_role is not None:
-        first.append(Membership(subject.assumed_role, Entry.ASSUMED))
-    elif subject.token_roles:
-        first += [Membership(each, Entry.TOKEN) for each in read_token_roles(subject)]
+    first = read_named_memberships(subject)
     user_ids = [] if subject.user_id is None or subject.assumed_role is not None else [subject.user_id]
     if not (first or user_ids):
         return first, RoleGraph(())
@@ -230,17 +225,18 @@ def read_roles_of(subject: Subject) -> tuple[list[Membership], RoleGraph]:
     edges: list[Edge] = []
     for inner, *entered in fetch_all("default", _ROLES_OF, [at, at, user_ids, at, user_ids, at, named]):
         if inner is None:
-            first.append(_membership(*entered))
+            first.append(read_membership(*entered))
         else:
-            edges.append(Edge(as_uuid(inner), _membership(*entered)))
+            edges.append(Edge(as_uuid(inner), read_membership(*entered)))
     return first, RoleGraph(edges)
 
 
 def _read_edges(statement: str, roles: Collection[UUID]) -> list[Edge]:
     at = now()
     rows = fetch_all("default", statement, [at, at, list(roles)]) if roles else []
-    return [Edge(as_uuid(inner), _membership(*entered)) for inner, *entered in rows]
+    return [Edge(as_uuid(inner), read_membership(*entered)) for inner, *entered in rows]
 
 
-def _membership(role_id: Any, entry: str, end: Any) -> Membership:
+def read_membership(role_id: Any, entry: str, end: Any) -> Membership:
+    """Return the membership of the columns of a row."""
     return Membership(as_uuid(role_id), Entry(entry), None if end is None else as_datetime(end))

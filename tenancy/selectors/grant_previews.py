@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -22,13 +22,13 @@ from tenancy.authz.access_review import (
 from tenancy.authz.actions import Can, is_privilege, reads_grants
 from tenancy.authz.permissions import check_permissions, require_permission
 from tenancy.authz.port import Subject
-from tenancy.authz.role_paths import read_edges_into
+from tenancy.authz.role_paths import RoleGraph
 from tenancy.models import Project, Role, Securable
 from tenancy.models.securable import ObjectRef, securable_id
-from tenancy.selectors.access_reviews import grantee_of
 from tenancy.selectors.grants import ListedGrant, list_grants_to
-from tenancy.selectors.object_reviews import ObjectReview, Principal
+from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.objects import PermissionTarget
+from tenancy.selectors.principal_names import PrincipalName, name_principals
 from tenancy.selectors.roles import require_visible_roles
 
 MAX_PRINCIPALS: Final = 1_000
@@ -54,7 +54,7 @@ def role_not_in_project(role_id: UUID) -> GrantRoleNotInProject:
 class Effect:
     """What a principal would gain and lose on the object: privileges, and actions as the API names them."""
 
-    principal: Principal
+    principal: Grantee
     gained: Sequence[str]
     lost: Sequence[str]
     gained_privileges: Sequence[str]
@@ -68,7 +68,7 @@ class GrantPreview:
     `effects` is None where it cannot be evaluated: members of roles. Without `is_complete` more principals are affected
     than were compared; `withheld` are the affected roles whose members the actor may not list, and which therefore are
     left out. `lost_by_actor` are the permissions that the actor would lose. `digest` covers the current grants of the
-    principals whose grants the change touches.
+    principals whose grants the change touches. `names` are those of all principals of the preview.
     """
 
     grants: Sequence[Pair]
@@ -80,6 +80,7 @@ class GrantPreview:
     lost_by_actor: Sequence[str]
     below: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]]
     digest: str
+    names: Mapping[Grantee, PrincipalName]
 
 
 def preview_grants_for(
@@ -115,16 +116,21 @@ def preview_grants_for(
     to_grant = [each for each in dict.fromkeys(grants) if each not in present]
     to_revoke = [each for each in dict.fromkeys(revocations) if each in present]
     unchanged = [each for each in grants if each in present] + [each for each in revocations if each not in present]
-    effects: Sequence[Effect] | None = None
-    affected, lost = _Affected(set()), list[str]()
-    if ref.type is not Securable.Type.ROLE:
-        affected = _find_affected(actor, [grantee for _, grantee in (*to_grant, *to_revoke)])
-        effects, lost = _compare(actor, ref, to_grant, to_revoke, affected.principals)
+    if ref.type is Securable.Type.ROLE:
+        names = name_principals(grantees)
+        effects, affected, lost = None, _Affected(set()), list[str]()
+    else:
+        changed = {grantee for _, grantee in (*to_grant, *to_revoke)}
+        review = ObjectReview(ref, roles={each.role_id for each in changed if each.role_id is not None})
+        affected = _find_affected(actor, changed, review.graph)
+        names = name_principals(grantees.union(affected.principals))
+        existing = [each for each in affected.principals if names[each].exists]
+        effects, lost = _compare(actor, review, to_grant, to_revoke, existing)
     granted_names = dict.fromkeys(privilege for privilege, _ in to_grant)
     below = [(name, tuple(reached_below(ref.type.value, name).items())) for name in granted_names]
     return GrantPreview(
         to_grant, to_revoke, unchanged, effects, affected.is_complete, affected.withheld, lost,
-        [(name, reached) for name, reached in below if reached], digest_of(ref, rows),
+        [(name, reached) for name, reached in below if reached], digest_of(ref, rows), names,
     )  # fmt: skip
 
 
@@ -157,23 +163,27 @@ def digest_of(ref: ObjectRef, rows: Sequence[ListedGrant]) -> str:
 
 
 def _compare(
-    actor: Actor, ref: ObjectRef, grants: Sequence[Pair], revocations: Sequence[Pair], affected: Collection[Grantee]
+    actor: Actor,
+    before: ObjectReview,
+    grants: Sequence[Pair],
+    revocations: Sequence[Pair],
+    affected: Collection[Grantee],
 ) -> tuple[list[Effect], list[str]]:
-    own_id = securable_id(*ref)
+    """Return the effects on the principals, and what the actor would lose. At most two statements."""
+    own_id = securable_id(*before.ref)
     changes = GrantChanges(
         tuple(GrantedRow(_id(grantee), own_id, privilege, None) for privilege, grantee in grants),
         frozenset((_id(grantee), privilege) for privilege, grantee in revocations),
     )
-    roles = {each.role_id for each in affected if each.role_id is not None}
-    before = ObjectReview(ref, roles=roles)
+    users = {each.user_id for each in affected if each.user_id is not None}
+    if revocations and actor.user_id is not None:
+        users.add(actor.user_id)
+    before.read_users(sorted(users))
     after = before.with_changes(changes)
-    were = {grantee_of(principal): rights for principal, rights in before.of(affected)}
-    effects = [
-        effect
-        for principal, rights in after.of(affected)
-        if (effect := _effect(principal, were.get(grantee_of(principal)), rights)) is not None
-    ]
-    return effects, _lost_by(actor, ref, before, after) if revocations else []
+    were = dict(before.rights_of(affected))
+    compared = [_effect(grantee, were[grantee], rights) for grantee, rights in after.rights_of(affected)]
+    effects = [each for each in compared if each is not None]
+    return effects, _lost_by(actor, before, after) if revocations else []
 
 
 def _id(grantee: Grantee) -> str | UUID:
@@ -189,25 +199,21 @@ class _Affected:
     withheld: Collection[UUID] = ()
 
 
-def _find_affected(actor: Actor, changed: Collection[Grantee]) -> _Affected:
-    """Return the principals, and the members of the roles among them at any depth as far as the actor may list them."""
+def _find_affected(actor: Actor, changed: Collection[Grantee], graph: RoleGraph) -> _Affected:
+    """Return the principals, and the members of the roles among them at any depth as far as the actor may list them.
+
+    `graph` has the memberships that lead into these roles. At most one permission check and one statement.
+    """
     roles = {each.role_id for each in changed if each.role_id is not None}
     if not roles:
         return _Affected(set(changed))
-    nested: dict[UUID, set[UUID]] = {}
-    for edge in read_edges_into(roles):
-        nested.setdefault(edge.membership.role_id, set()).add(edge.inner)
-    asked = sorted(roles.union(*nested.values()), key=str)
+    nested = graph.list_members()
+    asked = sorted(_reached(roles, nested), key=str)
     verdicts = check_permissions(
         actor, [(Can.READ_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, role_id)) for role_id in asked]
     )
     listed = {role_id for role_id, is_listed in zip(asked, verdicts, strict=True) if is_listed}
-    reached, waiting = set[UUID](), list(roles)
-    while waiting:
-        role_id = waiting.pop()
-        if role_id not in reached:
-            reached.add(role_id)
-            waiting += nested.get(role_id, ()) if role_id in listed else ()
+    reached = _reached(roles, {role_id: inner for role_id, inner in nested.items() if role_id in listed})
     users = read_users((), sorted(reached & listed, key=str), (), after="", limit=MAX_PRINCIPALS + 1)
     members = {
         *(Grantee(role_id=each) for each in reached),
@@ -216,9 +222,19 @@ def _find_affected(actor: Actor, changed: Collection[Grantee]) -> _Affected:
     return _Affected({*changed, *members}, len(users) <= MAX_PRINCIPALS, reached - listed)
 
 
-def _effect(principal: Principal, before: Rights | None, after: Rights) -> Effect | None:
-    old_actions = () if before is None else before.effective.actions
-    old_privileges = () if before is None else before.effective.privileges
+def _reached(roles: Collection[UUID], nested: Mapping[UUID, Collection[UUID]]) -> set[UUID]:
+    """Return the roles, and those that `nested` has in them at any depth."""
+    reached, waiting = set[UUID](), list(roles)
+    while waiting:
+        role_id = waiting.pop()
+        if role_id not in reached:
+            reached.add(role_id)
+            waiting += nested.get(role_id, ())
+    return reached
+
+
+def _effect(principal: Grantee, before: Rights, after: Rights) -> Effect | None:
+    old_actions, old_privileges = before.effective.actions, before.effective.privileges
     effect = Effect(
         principal,
         [each.value for each in after.effective.actions if each not in old_actions],
@@ -229,10 +245,10 @@ def _effect(principal: Principal, before: Rights | None, after: Rights) -> Effec
     return effect if effect.gained or effect.lost or effect.gained_privileges or effect.lost_privileges else None
 
 
-def _lost_by(actor: Actor, ref: ObjectRef, before: ObjectReview, after: ObjectReview) -> list[str]:
+def _lost_by(actor: Actor, before: ObjectReview, after: ObjectReview) -> list[str]:
     """Return the privileges and actions that the actor has by grants and would not have any more."""
     subject = Subject.of(actor)
     had, has = before.of_subject(subject).effective, after.of_subject(subject).effective
-    kept = set(standing_actions(ref.type)) if is_instance_admin(actor) else set()
+    kept = set(standing_actions(before.ref.type)) if is_instance_admin(actor) else set()
     privileges = [each for each in had.privileges if each not in has.privileges]
     return [*privileges, *(each.value for each in had.actions if each not in has.actions and each not in kept)]

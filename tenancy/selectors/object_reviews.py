@@ -8,8 +8,6 @@ from datetime import datetime
 from functools import cache
 from uuid import UUID
 
-from django.db.models import Q
-
 from tenancy.actor import Grantee
 from tenancy.authz.access_review import (
     NO_CHANGES,
@@ -18,15 +16,15 @@ from tenancy.authz.access_review import (
     GrantedRow,
     Rights,
     Source,
+    UserRows,
     effective,
     ids_checked_below,
     ids_shown_below,
     is_effective,
-    read_granted,
-    read_path,
+    read_path_with_roles,
     read_roles_seeing,
+    read_rows_of_users,
     read_users,
-    read_users_seeing,
 )
 from tenancy.authz.actions import ASSIGNEE
 from tenancy.authz.port import Subject
@@ -37,8 +35,7 @@ from tenancy.authz.role_paths import (
     RolePath,
     earliest_expiry,
     read_edges_into,
-    read_memberships_in,
-    read_roles_of,
+    read_named_memberships,
 )
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
@@ -65,15 +62,14 @@ class _Rows:
     """The rows of the reviews of one object, each read once."""
 
     def __init__(self, ref: ObjectRef, roles: Collection[UUID]) -> None:
-        self.path = read_path(securable_id(*ref))
+        self.path, of_roles = read_path_with_roles(securable_id(*ref))
         self.depths = {node.id: depth for depth, node in enumerate(self.path)}
         self.below = ids_checked_below(self.path)
         self.own_role = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
         self.own: dict[Grantee, dict[str, datetime | None]] = {}
+        self._note_own(of_roles)
         self.granted = [
-            each
-            for each in self._read_granted(Q(role__isnull=False))
-            if is_effective(self.path, self.depths[each.securable_id], each.privilege)
+            each for each in of_roles if is_effective(self.path, self.depths[each.securable_id], each.privilege)
         ]
         self.seeing = read_roles_seeing(self.below)
         granted = {each.grantee for each in self.granted if isinstance(each.grantee, UUID)}
@@ -81,18 +77,16 @@ class _Rows:
         self.graph = RoleGraph(read_edges_into(seeds))
         self.roles = sorted(seeds | self.graph.inner_roles, key=str)
         self.users = cache(self._read_users)
-        self.of_users = cache(self._read_of_users)
-        self.of_subject = cache(self._read_of_subject)
+        self.named_memberships = cache(read_named_memberships)
+        self._of_users: dict[str, UserRows] = {}
         self.names: dict[UUID, str] = {}
         self.has_members_of_tokens: dict[UUID, bool] = {}
 
-    def _read_granted(self, grantees: Q) -> list[GrantedRow]:
-        rows = read_granted(self.depths, grantees)
+    def _note_own(self, rows: Iterable[GrantedRow]) -> None:
         for row in rows:
             if row.securable_id == self.path[-1].id:
                 who = Grantee(role_id=row.grantee) if isinstance(row.grantee, UUID) else Grantee(user_id=row.grantee)
                 self.own.setdefault(who, {})[row.privilege] = row.expires_at
-        return rows
 
     def _read_users(self, user_ids: tuple[str, ...]) -> list[FoundUser]:
         if not user_ids:
@@ -100,22 +94,15 @@ class _Rows:
         rows = User.objects.existing().filter(pk__in=user_ids).order_by("pk")
         return [FoundUser(*row) for row in rows.values_list("pk", "name", "is_active")]
 
-    def _read_of_users(
-        self, user_ids: tuple[str, ...]
-    ) -> tuple[dict[str, list[Membership]], list[GrantedRow], dict[str, set[str]]]:
-        """Return the memberships, the grants and the visible objects below of users. At most three statements."""
-        return (
-            read_memberships_in(user_ids, self.roles),
-            self._read_granted(Q(user_id__in=user_ids)),
-            read_users_seeing(self.below, user_ids),
-        )
-
-    def _read_of_subject(self, subject: Subject) -> tuple[dict[UUID, RolePath], list[GrantedRow]]:
-        first, graph = read_roles_of(subject)
-        own: list[GrantedRow] = []
-        if subject.user_id is not None and subject.assumed_role is None:
-            own = read_granted(self.depths, Q(user_id=subject.user_id))
-        return graph.longest_lasting_paths(first), own
+    def of_users(self, user_ids: Collection[str]) -> Mapping[str, UserRows]:
+        """Return the rows of users; those of users who were not read yet with one statement."""
+        missing = [each for each in dict.fromkeys(user_ids) if each not in self._of_users]
+        if missing:
+            found = read_rows_of_users(missing, self.roles, list(self.depths), self.below)
+            for rows in found.values():
+                self._note_own(rows.granted)
+            self._of_users |= found
+        return self._of_users
 
     def principal(self, role_id: UUID) -> Principal:
         from_tokens = self.has_members_of_tokens[role_id]
@@ -145,7 +132,7 @@ class ObjectReview:
         `roles` are read in any case.
         """
         rows = _Rows(ref, roles) if rows is None else rows
-        self._ref, self._rows, self._changes = ref, rows, changes
+        self.ref, self._rows, self._changes = ref, rows, changes
         self.path = rows.path
         self._effective_rows: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
@@ -153,12 +140,21 @@ class ObjectReview:
             if isinstance(row.grantee, UUID) and self._is_effective(row):
                 self._granted.setdefault(row.grantee, []).append(row)
 
+    @property
+    def graph(self) -> RoleGraph:
+        """The memberships of roles that lead into roles with grants or into those given to the constructor."""
+        return self._rows.graph
+
+    def read_users(self, user_ids: Collection[str]) -> None:
+        """Read the rows of users whose rights are asked for later. At most one statement."""
+        self._rows.of_users(user_ids)
+
     def with_changes(self, changes: GrantChanges) -> ObjectReview:
         """Return the review after changes of the grants on the object, from the rows that this one has read.
 
         The roles that gain grants must be among the `roles` of this one.
         """
-        return ObjectReview(self._ref, changes=changes, rows=self._rows)
+        return ObjectReview(self.ref, changes=changes, rows=self._rows)
 
     @property
     def own(self) -> Mapping[Grantee, Mapping[str, datetime | None]]:
@@ -174,7 +170,7 @@ class ObjectReview:
         """Return roles, then users, by their ids, and the cursor of the next page, None at the end.
 
         `after` is the cursor of an earlier page, or empty. A page may be shorter than `limit` before the end.
-        At most five statements.
+        At most three statements.
         """
         roles: list[tuple[UUID, Rights]] = []
         if not after.startswith(_USER):
@@ -197,38 +193,48 @@ class ObjectReview:
     def of(self, grantees: Collection[Grantee]) -> list[tuple[Principal, Rights]]:
         """Return the existing ones of these principals, also those without rights: first roles, then users.
 
-        The roles must be among those that the constructor read, as `roles`. At most five statements.
+        The roles must be among those that the constructor read, as `roles`. At most three statements.
         """
-        role_ids = sorted({each.role_id for each in grantees if each.role_id is not None}, key=str)
-        users = self._rows.users(tuple(sorted({each.user_id for each in grantees if each.user_id is not None})))
-        return self._named(self._rights_of_roles(role_ids), self._rights_of_users(users))
+        users = self._rows.users(tuple(_user_ids(grantees)))
+        return self._named(self._rights_of_roles(_role_ids(grantees)), self._rights_of_users(users))
+
+    def rights_of(self, grantees: Collection[Grantee]) -> list[tuple[Grantee, Rights]]:
+        """Return the rights of these principals, also of those that do not exist: first roles, then users.
+
+        The roles must be among those that the constructor read, as `roles`. At most one statement.
+        """
+        user_ids = _user_ids(grantees)
+        self.read_users(user_ids)
+        of_roles = self._rights_of_roles(_role_ids(grantees))
+        return [
+            *((Grantee(role_id=role_id), rights) for role_id, rights in of_roles),
+            *((Grantee(user_id=user_id), self._rights_of_user(user_id)) for user_id in user_ids),
+        ]
 
     def of_subject(self, subject: Subject) -> Rights:
-        """Return the rights of a caller, whose token may give roles. At most three statements."""
-        role_paths, rows = self._rows.of_subject(subject)
-        own = self._changes.apply(rows, self.path[-1].id, {subject.user_id or ""})
-        return self._rights(role_paths, own, ())
+        """Return the rights of a caller, whose token may give roles. At most two statements."""
+        first, own = self._rows.named_memberships(subject), list[GrantedRow]()
+        if subject.user_id is not None and subject.assumed_role is None:
+            rows = self._rows.of_users([subject.user_id])[subject.user_id]
+            first, own = [*first, *rows.memberships], rows.granted
+        role_paths = self._rows.graph.longest_lasting_paths(first)
+        granted = self._changes.apply(own, self.path[-1].id, {subject.user_id or ""})
+        return self._rights(role_paths, granted, ())
 
     def _rights_of_roles(self, role_ids: Sequence[UUID]) -> list[tuple[UUID, Rights]]:
         paths = ((each, self._rows.graph.longest_lasting_paths([Membership(each, Entry.ASSUMED)])) for each in role_ids)
         return [(role_id, self._rights(role_paths, (), ())) for role_id, role_paths in paths]
 
     def _rights_of_users(self, users: Sequence[FoundUser]) -> list[tuple[FoundUser, Rights]]:
-        user_ids = tuple(each.id for each in users)
-        if not user_ids:
-            return []
-        first, rows, seeing = self._rows.of_users(user_ids)
-        granted: dict[str, list[GrantedRow]] = {}
-        for row in self._changes.apply(rows, self.path[-1].id, set(user_ids)):
-            if isinstance(row.grantee, str) and self._is_effective(row):
-                granted.setdefault(row.grantee, []).append(row)
-        found = []
-        for user in users:
-            role_paths = self._rows.graph.longest_lasting_paths(first.get(user.id, ()))
-            rights = self._rights(role_paths, granted.get(user.id, ()), seeing.get(user.id, ()))
-            if not user.is_deleted:
-                found.append((user, rights))
-        return found
+        self.read_users([each.id for each in users])
+        return [(each, self._rights_of_user(each.id)) for each in users if not each.is_deleted]
+
+    def _rights_of_user(self, user_id: str) -> Rights:
+        """Return the rights of a user whose rows were read."""
+        rows = self._rows.of_users([user_id])[user_id]
+        granted = self._changes.apply(rows.granted, self.path[-1].id, {user_id})
+        role_paths = self._rows.graph.longest_lasting_paths(rows.memberships)
+        return self._rights(role_paths, [each for each in granted if self._is_effective(each)], rows.seeing)
 
     def _named(
         self, roles: Sequence[tuple[UUID, Rights]], users: Sequence[tuple[FoundUser, Rights]]
@@ -269,3 +275,11 @@ class ObjectReview:
         if key not in self._effective_rows:
             self._effective_rows[key] = is_effective(self.path, self._rows.depths[row.securable_id], row.privilege)
         return self._effective_rows[key]
+
+
+def _user_ids(grantees: Collection[Grantee]) -> list[str]:
+    return sorted({each.user_id for each in grantees if each.user_id is not None})
+
+
+def _role_ids(grantees: Collection[Grantee]) -> list[UUID]:
+    return sorted({each.role_id for each in grantees if each.role_id is not None}, key=str)

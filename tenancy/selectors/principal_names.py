@@ -18,13 +18,14 @@ from tenancy.models.role import OWN_PROVIDER, ident_of
 @dataclass(frozen=True, slots=True)
 class PrincipalName:
     """A principal as lists show it. `name` is the id where there is no other; `note` is an email address, or the ident
-    of a role of an identity provider.
+    of a role of an identity provider. Without `exists` there is no such principal.
     """
 
     kind: str
     name: str
     note: str = ""
     is_blocked: bool = False
+    exists: bool = True
 
 
 _NAMES: Final = """
@@ -47,7 +48,8 @@ def name_principals(grantees: Collection[Grantee]) -> dict[Grantee, PrincipalNam
             known[Grantee(role_id=as_uuid(own_id))] = _role_name(name, provider_id=source, source_id=note)
     for each in grantees:
         if each not in known:
-            known[each] = PrincipalName("user" if each.role_id is None else "role", str(each.role_id or each.user_id))
+            kind, own_id = ("user", each.user_id) if each.role_id is None else ("role", each.role_id)
+            known[each] = PrincipalName(kind, str(own_id), exists=False)
     return known
 
 

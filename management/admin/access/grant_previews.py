@@ -24,9 +24,8 @@ from management.admin.navigation import Crumb
 from tenancy.actor import Grantee
 from tenancy.authz.permission_epoch import share_reads
 from tenancy.models import Securable
-from tenancy.selectors.access_reviews import grantee_of
 from tenancy.selectors.grant_previews import Effect, GrantPreview, Pair, preview_grants_for
-from tenancy.selectors.principal_names import PrincipalName, name_principals
+from tenancy.selectors.principal_names import PrincipalName
 from tenancy.services.grants import (
     MAX_CHANGES,
     GrantExists,
@@ -108,8 +107,7 @@ class PreviewPage(GrantsForm):
         return self.render({**self._context(shown, expiries or {}), "conflict": problem}, status=status)
 
     def _context(self, preview: GrantPreview, expiries: Mapping[Pair, str]) -> dict[str, Any]:
-        changed = (*preview.grants, *preview.revocations, *preview.unchanged)
-        names = name_principals({grantee for _, grantee in changed})
+        names = preview.names
         title = _("Preview of the changes")
         named = self.shown.named
         url = access_url(named, is_browsable=self.shown.is_browsable)
@@ -126,7 +124,7 @@ class PreviewPage(GrantsForm):
             ],
             "revocations": [_line(pair, names) for pair in preview.revocations],
             "unchanged": [_line(pair, names) for pair in preview.unchanged],
-            "effects": None if effects is None else [_effect(each, preview.withheld) for each in effects],
+            "effects": None if effects is None else [_effect(each, names, preview.withheld) for each in effects],
             "more_effects": 0 if preview.effects is None else max(0, len(preview.effects) - SHOWN_EFFECTS),
             "is_complete": preview.is_complete,
             "lost_by_viewer": ", ".join(_words(each) for each in preview.lost_by_actor),
@@ -208,10 +206,9 @@ def _line(pair: Pair, names: Mapping[Grantee, PrincipalName], *, field: str = ""
     return ChangeLine(f"{privilege} {principal_value(grantee)}", privilege, ICONS[name.kind], name.name, field, expires)
 
 
-def _effect(effect: Effect, withheld: Collection[UUID]) -> EffectLine:
-    principal = effect.principal
-    grantee = grantee_of(principal)
-    name = principal.name or str(grantee)
+def _effect(effect: Effect, names: Mapping[Grantee, PrincipalName], withheld: Collection[UUID]) -> EffectLine:
+    grantee = effect.principal
+    name = names[grantee].name
     if grantee.role_id in withheld:
         name = _("%(role)s, and its members, which are not visible to you") % {"role": name}
     return EffectLine(
