@@ -7,13 +7,12 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import Q, QuerySet
 
 from catalog.iceberg.column_names import SEPARATOR, find_columns
 from catalog.models import Tabular, TabularColumns
 from catalog.selectors.candidates import candidate_tabulars
-from icekeeper.kernel.db.sql import as_uuid
+from icekeeper.kernel.db.sql import as_uuid, fetch_planned
 from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key
 from storage.models import Warehouse
 from tenancy.authz.port import VisibleObjects
@@ -81,10 +80,7 @@ def _read_all(parts: Sequence[QuerySet[Any, Any]]) -> list[tuple[Any, ...]]:
         statement, values = part.using(settings.READ_DATABASE).query.sql_with_params()
         statements.append(f"SELECT {number} AS part, found.* FROM ({statement}) AS found")  # noqa: S608 - from the ORM
         params += values
-    # Not prepared: the plan depends on how many columns match.
-    with connections[settings.READ_DATABASE].cursor() as cursor:
-        cursor.execute(f"{' UNION ALL '.join(statements)} ORDER BY 1, 2", params)
-        return list(cursor.fetchall())
+    return fetch_planned(settings.READ_DATABASE, f"{' UNION ALL '.join(statements)} ORDER BY 1, 2", params)
 
 
 def list_matching_columns(text: str, ids: Sequence[UUID]) -> dict[UUID, tuple[str, ...]]:

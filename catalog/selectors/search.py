@@ -1,8 +1,8 @@
 """Search over all warehouses: by name, column, tag, location and id.
 
 Candidates are read in order of their rank, and their permissions are checked before any limit applies: what is hidden
-from the caller neither displaces a visible hit nor is counted. If most are hidden, the search starts again from what
-the caller sees. The number of statements is constant.
+from the caller neither displaces a visible hit nor is counted. For callers with few grants, only objects that these
+allow them to see are candidates. The number of statements is constant.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from django.db.models.functions import Length
 from catalog.models import Namespace, Tabular
 from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars, candidate_warehouses
 from catalog.selectors.column_search import find_by_column, list_matching_columns
+from icekeeper.kernel.db.sql import as_uuid, fetch_planned_rows
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key
 from storage.models import Warehouse
@@ -115,13 +116,13 @@ def search_for(*, actor: Actor, wanted: SearchText, projects: Sequence[Project],
     """
     if not wanted.text:
         return SearchResult([], has_more=False)
-    found, unread = _search(actor, wanted, projects, _READERS, visible=None, batch=FIRST_BATCH)
-    if unread and len(found) <= limit:
+    visible = visible_objects(actor)
+    batch = max(FIRST_BATCH, limit + 1)
+    found, unread = _search(actor, wanted, projects, _READERS, visible=visible, batch=batch)
+    if visible is None and unread and len(found) <= limit:
         # Most candidates are hidden.
         seen = {each.ref for each in found}
-        visible = visible_objects(actor)
-        batch = MAX_SCANNED if visible is None else max(FIRST_BATCH, limit + 1)
-        more, _ = _search(actor, wanted, projects, unread, visible=visible, batch=batch)
+        more, _ = _search(actor, wanted, projects, unread, visible=None, batch=MAX_SCANNED)
         found += [each for each in more if each.ref not in seen]
     found += _projects(wanted, projects)
     found.sort(key=lambda each: (each.rank, len(each.name), each.kind, each.id))
@@ -244,15 +245,19 @@ def _tabulars(wanted: SearchText, tagged: Tagged, visible: VisibleObjects | None
         "rank", "pk", "kind", "uuid", "name", "location", "namespace__path", "warehouse_id", "warehouse__name",
         "warehouse__project__name",
     )  # fmt: skip
-    return [
-        SearchHit(
-            kind, str(uuid), name, warehouse_id, (project, warehouse, *path.split(LEVEL_SEPARATOR)), rank, str(own_id),
-            location if Scope.LOCATION in wanted.scopes else "", of_kinds.get(own_id, ()),
-        )
-        for rank, own_id, kind, uuid, name, location, path, warehouse_id, warehouse, project in rows.order_by(
-            "rank", "length", "pk"
-        ).values_list(*columns)[:limit]
-    ]  # fmt: skip
+    hits = []
+    for rank_of_name, own_id, kind, uuid, name, location, path, warehouse_id, warehouse, project in fetch_planned_rows(
+        rows.order_by("rank", "length", "pk").values_list(*columns)[:limit]
+    ):
+        above = (project, warehouse, *path.split(LEVEL_SEPARATOR))
+        own_uuid = as_uuid(own_id)
+        hits.append(
+            SearchHit(
+                kind, str(as_uuid(uuid)), name, as_uuid(warehouse_id), above, rank_of_name, str(own_uuid),
+                location if Scope.LOCATION in wanted.scopes else "", of_kinds.get(own_uuid, ()),
+            )
+        )  # fmt: skip
+    return hits
 
 
 def _tabular_name(key: str) -> NameCondition:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from time import perf_counter
@@ -20,9 +21,11 @@ from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 import psycopg
+from django.core.exceptions import EmptyResultSet
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+from django.db.models import QuerySet
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -51,6 +54,41 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
             if pool is not None:
                 return _fetch_from_pool(pool, statement, params)
         return _cursor_of(_open_session(connection)).fetch_all(statement, params)
+
+
+def fetch_planned(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
+    """Run one statement of the ORM that is planned with its parameters each time, and return its rows.
+
+    For statements whose best plan depends on their parameters: one that is prepared and used often is planned without
+    them. Values are those of `fetch_all`.
+    """
+    connection = connections[alias]
+    with _unprepared(connection), connection.cursor() as cursor:
+        cursor.execute(statement, params)
+        return list(cursor.fetchall())
+
+
+@contextmanager
+def _unprepared(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    if connection.vendor != "postgresql":
+        yield
+        return
+    session = _open_session(connection)
+    threshold = session.prepare_threshold
+    session.prepare_threshold = None
+    try:
+        yield
+    finally:
+        session.prepare_threshold = threshold
+
+
+def fetch_planned_rows(rows: QuerySet[Any, Any]) -> list[Row]:
+    """Return the rows of a QuerySet with `values_list` by `fetch_planned`; without a statement if none can match."""
+    try:
+        statement, params = rows.query.sql_with_params()
+    except EmptyResultSet:
+        return []
+    return fetch_planned(rows.db, statement, params)
 
 
 def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
