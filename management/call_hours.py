@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
+from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from management.endpoint_statistics import RESULTS, Window
 from management.load_durations import percentile
-from management.models import CallHour, LoadDuration
+from management.models import CallHour
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -62,30 +63,45 @@ class RecordedCalls:
 def read_calls_for(*, actor: Actor, projects: Sequence[Project], window: Window) -> RecordedCalls | None:
     """Return the calls of whole hours in `window` of those projects whose statistics `actor` may read.
 
-    Two statements, whose rows are sums. None if the actor may read none.
+    One statement, whose rows are sums. None if the actor may read none.
     """
     refs = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
     allowed = check_permissions(actor, [(Can.GET_ENDPOINT_STATISTICS, ref) for ref in refs])
     readable = [each.pk for each, is_readable in zip(projects, allowed, strict=True) if is_readable]
-    return _read(Q(project__in=readable), window) if readable else None
+    return _read(_OF_PROJECTS, [readable], window) if readable else None
 
 
 def read_calls_of_warehouse_for(*, actor: Actor, warehouse: Warehouse, window: Window) -> RecordedCalls | None:
     """As `read_calls_for`, of one warehouse that the caller has read."""
     if not is_allowed(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse.pk):
         return None
-    return _read(Q(project=warehouse.project_id, warehouse_id=warehouse.pk), window)
+    return _read(_OF_WAREHOUSE, [warehouse.project_id, warehouse.pk], window)
 
 
-def _read(whose: Q, window: Window) -> RecordedCalls:
-    rows = CallHour.objects.using(settings.READ_DATABASE).filter(whose)
-    within = Q(hour__gte=window.start, hour__lt=window.end)
+_OF_PROJECTS: Final = "project_id = ANY(%s)"
+_OF_WAREHOUSE: Final = "project_id = %s AND warehouse_id = %s"
+_CALLS_AND_LOADS: Final = """
+SELECT hour, NULL, CAST(sum(succeeded) AS bigint), CAST(sum(client_errors) AS bigint),
+       CAST(sum(server_errors) AS bigint), CAST(sum(commits) AS bigint)
+  FROM management_callhour WHERE {whose} AND hour >= %s AND hour < %s GROUP BY hour
+ UNION ALL
+SELECT hour, limit_ms, CAST(sum(count) AS bigint), NULL, NULL, NULL
+  FROM management_loadduration WHERE {whose} AND hour >= %s AND hour < %s GROUP BY hour, limit_ms
+"""
+
+
+def _read(whose: str, params: Sequence[Any], window: Window) -> RecordedCalls:
     since = max(window.start, window.end - LOAD_PERIOD)
+    given = [*params, window.start, window.end, *params, since, window.end]
+    by_hour: dict[datetime, CallsOfAnHour] = {}
     loads: dict[datetime, dict[int, int]] = defaultdict(dict)
-    durations = LoadDuration.objects.using(settings.READ_DATABASE).filter(whose, hour__gte=since, hour__lt=window.end)
-    for hour, limit_ms, count in durations.values_list("hour", "limit_ms").annotate(Sum("count")).order_by():
-        loads[hour][limit_ms] = count
-    return RecordedCalls(sum_by_hour(rows.filter(within), window), loads)
+    for at, limit_ms, count, *others in fetch_all(settings.READ_DATABASE, _CALLS_AND_LOADS.format(whose=whose), given):
+        hour = as_datetime(at)
+        if limit_ms is None:
+            by_hour[hour] = CallsOfAnHour(hour, count, *others)
+        else:
+            loads[hour][limit_ms] = count
+    return RecordedCalls(list_hours(by_hour, window), loads)
 
 
 def sum_by_hour(rows: QuerySet[CallHour], window: Window) -> list[CallsOfAnHour]:
