@@ -22,6 +22,7 @@ class IsAmong(Lookup):
     def as_sql(self, compiler: Any, connection: Any) -> Any:
         column, params = self.process_lhs(compiler, connection)
         if connection.vendor == "postgresql":
-            return f"{column} = ANY(%s::uuid[])", [*params, self.rhs]
+            # As one text: the driver would convert each id on its own.
+            return f"{column} = ANY(%s::uuid[])", [*params, f"{{{','.join(each.hex for each in self.rhs)}}}"]
         among = f"{column} IN (SELECT value FROM json_each(%s))"  # noqa: S608 - a column
         return among, [*params, json.dumps([each.hex for each in self.rhs])]
