@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError, ProgrammingError, connection, transaction
 
 from icekeeper.kernel.db.connections import install_statement_limits, restore_statement_limits
-from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one, fetch_planned, fetch_planned_rows
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request_context import deadline
 from tenancy.models import Project
@@ -137,3 +137,29 @@ def test_rows_are_not_held_between_statements() -> None:
         assert cursor.pgresult is None
         assert not cursor._results
         assert cursor._tx.pgresult is None
+
+
+@on_postgres
+def test_statements_that_are_planned_each_time_are_not_prepared() -> None:
+    kept = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s"
+    rows = Project.objects.filter(name="p").values_list("name")
+    with _with_time(), transaction.atomic():
+        for _ in range(10):
+            fetch_planned_rows(rows)
+        with pytest.raises(ProgrammingError), transaction.atomic():
+            fetch_planned("default", "SELECT nothing", [])
+        assert fetch_one("default", kept, ['%FROM "tenancy_project"%']) == (0,)
+        for _ in range(10):
+            list(rows.all())
+        assert fetch_one("default", kept, ['%FROM "tenancy_project"%']) == (1,)
+
+
+def test_a_query_that_can_match_no_row_needs_no_statement() -> None:
+    Project.objects.create(name="p")
+    assert fetch_planned_rows(Project.objects.filter(name="p").values_list("name")) == [("p",)]
+    with connection.execute_wrapper(_no_statement):
+        assert fetch_planned_rows(Project.objects.filter(pk__in=[]).values_list("name")) == []
+
+
+def _no_statement(*_: Any) -> None:
+    raise AssertionError("a statement was run")
