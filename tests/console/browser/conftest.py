@@ -88,6 +88,14 @@ def console(
         yield server
 
 
+@pytest.fixture
+def console_on_sqlite(tmp_path: Path) -> Iterator[ConsoleServer]:
+    """The same catalog on the embedded database."""
+    with ConsoleServer(tmp_path, database_url=None, further=STORES) as server:
+        server.fill()
+        yield server
+
+
 @pytest.fixture(scope="session")
 def minio(parts: Parts) -> Minio:
     assert parts.has("minio")
@@ -217,10 +225,14 @@ def visit(
     def open_browser(
         user: User | None = None, *, dark: bool = False, phone: bool = False, server: CatalogServer = console
     ) -> Visitor:
+        state = None
+        if user is not None:
+            assert isinstance(server, ConsoleServer)
+            state = server.signed_in(user, chromium_browser)
         context = chromium_browser.new_context(
             viewport={"width": 390, "height": 844} if phone else {"width": 1440, "height": 900},
             color_scheme="dark" if dark else "light",
-            storage_state=None if user is None else console.signed_in(user, chromium_browser),
+            storage_state=state,
         )
         context.set_default_timeout(15_000)
         contexts.append(context)

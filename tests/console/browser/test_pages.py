@@ -110,6 +110,25 @@ def test_every_page_of_other_users(
     assert not any(problems.values()), {address: each for address, each in problems.items() if each}
 
 
+def test_every_page_on_the_embedded_database(
+    visit: Visit, console: ConsoleServer, console_on_sqlite: ConsoleServer
+) -> None:
+    """Each user gets the statuses that the pages have on PostgreSQL, and opens one page of each kind."""
+    own = all_addresses(console_on_sqlite.ids)
+    on_postgres = dict(zip(own, all_addresses(console.ids), strict=True))
+    problems: dict[tuple[User, str], list[str]] = {}
+    for user in User:
+        request = visit(user).context.request
+        statuses = {each: request.get(console.base_url + on_postgres[each]).status for each in one_of_each_kind(own)}
+        visitor = visit(user, server=console_on_sqlite)
+        for address, status in statuses.items():
+            if status == 200:
+                problems[user, address] = problems_of(visitor, address, width=WIDE, is_checked=False)
+            elif (found := visitor.context.request.get(console_on_sqlite.base_url + address).status) != status:
+                problems[user, address] = [f"status {found}, on PostgreSQL {status}"]
+    assert not any(problems.values()), {where: each for where, each in problems.items() if each}
+
+
 def test_the_first_page_is_light_and_asks_no_other_server(visit: Visit) -> None:
     visitor = visit(User.INSTANCE_ADMIN)
     sizes: list[int] = []
