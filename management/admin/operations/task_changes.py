@@ -29,6 +29,7 @@ from management.admin.navigation import Crumb, Text, object_url
 from management.admin.operations.task_control import control_tasks, read_control
 from management.admin.operations.task_texts import (
     CONTROLS,
+    changed_text,
     describe_task,
     effect_of,
     read_start,
@@ -81,8 +82,7 @@ class TaskChangePage(Page):
             shown = self._shown(warehouse, self._preview(warehouse, control, task_ids))
             return self.render({**shown, "conflict": error.message}, status=HTTPStatus.CONFLICT)
         count = len(preview.changed)
-        changed = ngettext("%(count)s task", "%(count)s tasks", count) % {"count": count}
-        messages.success(request, f"{CONTROLS[control]}: {changed}")
+        messages.success(request, changed_text(control, count))
         return HttpResponseRedirect(_list_url(warehouse))
 
     def _read(self, given: QueryDict) -> tuple[Warehouse, Control, list[UUID]]:

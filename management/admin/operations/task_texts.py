@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.models import Tabular
 from catalog.selectors.task_previews import Control, is_changed_by
@@ -47,6 +47,20 @@ CONTROLS: Final[dict[Control, Text]] = {
     Control.CANCEL: gettext_lazy("Cancel"),
 }
 MASKED_MEMBERS: Final = ("secret", "password", "token", "credential", "key")
+
+
+def changed_text(control: Control, count: int) -> str:
+    """Say what was done with so many tasks."""
+    match control:
+        case Control.RETRY | Control.RUN_AT:
+            text = ngettext("%(count)s task is scheduled", "%(count)s tasks are scheduled", count)
+        case Control.RUN_NOW:
+            text = ngettext("%(count)s task starts now", "%(count)s tasks start now", count)
+        case Control.STOP:
+            text = ngettext("%(count)s task is stopping", "%(count)s tasks are stopping", count)
+        case _:
+            text = ngettext("%(count)s task was cancelled", "%(count)s tasks were cancelled", count)
+    return text % {"count": count}
 
 
 def describe_task(task: Task) -> str:
