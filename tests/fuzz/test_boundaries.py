@@ -11,15 +11,12 @@ from schemathesis.generation.meta import CoveragePhaseData
 from schemathesis.schemas import APIOperation
 
 from tests.conftest import IS_LONG
-from tests.fuzz.document_fixtures import NAMES, SPECIFICATION, operations, serves
+from tests.fuzz.document_fixtures import NAMES, operations, serves
 from tests.fuzz.request_fixtures import send
 from tests.fuzz.response_fixtures import ResponseChecker
 from tests.fuzz.target_fixtures import A_MISS, Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 600)]
-
-DOCUMENTS = [name for name in NAMES if IS_LONG or name != SPECIFICATION]
-"""Our own document of the catalog has the routes and members of the specification, which gets the random requests."""
 
 MOST = 100_000 if IS_LONG else 50
 """An operation with at most so many cases gets them all; of more, those that are `chosen`."""
@@ -76,7 +73,7 @@ def kind_of(case: Case) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    "operation", [pytest.param(each, id=f"{name}-{each.label}") for name in DOCUMENTS for each in operations(name)]
+    "operation", [pytest.param(each, id=f"{name}-{each.label}") for name in NAMES for each in operations(name)]
 )
 def test_every_boundary_behaves_as_promised(operation: APIOperation, world: World, checker: ResponseChecker) -> None:
     cases = boundaries(operation)
