@@ -51,16 +51,14 @@ MASKED_MEMBERS: Final = ("secret", "password", "token", "credential", "key")
 
 def changed_text(control: Control, count: int) -> str:
     """Say what was done with so many tasks."""
-    match control:
-        case Control.RETRY | Control.RUN_AT:
-            text = ngettext("%(count)s task is scheduled", "%(count)s tasks are scheduled", count)
-        case Control.RUN_NOW:
-            text = ngettext("%(count)s task starts now", "%(count)s tasks start now", count)
-        case Control.STOP:
-            text = ngettext("%(count)s task is stopping", "%(count)s tasks are stopping", count)
-        case _:
-            text = ngettext("%(count)s task was cancelled", "%(count)s tasks were cancelled", count)
-    return text % {"count": count}
+    texts = {
+        Control.RETRY: ngettext("%(count)s task is scheduled", "%(count)s tasks are scheduled", count),
+        Control.RUN_AT: ngettext("%(count)s task is scheduled", "%(count)s tasks are scheduled", count),
+        Control.RUN_NOW: ngettext("%(count)s task starts now", "%(count)s tasks start now", count),
+        Control.STOP: ngettext("%(count)s task is stopping", "%(count)s tasks are stopping", count),
+        Control.CANCEL: ngettext("%(count)s task was cancelled", "%(count)s tasks were cancelled", count),
+    }
+    return texts[control] % {"count": count}
 
 
 def describe_task(task: Task) -> str:
