@@ -16,6 +16,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 4, 12, 26
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LINES: Final = 4
 _LABELS: Final = 7
+_HALF_LABEL: Final = 16
+"""Half the width of a time below a chart, which is not drawn where it would be cut."""
 _DAY: Final = timedelta(days=1)
 _BYTES_A_UNIT: Final = 1024
 
@@ -96,22 +98,33 @@ def bytes_axis_end(highest: float) -> float:
 
 
 def axis_end(highest: float, *, smallest: float = 1.0) -> float:
-    """Return the end of an axis from 0 with four equal parts of 1, 2, 2.5 or 5 times a power of ten."""
-    if highest <= 0:
-        return float(_LINES)
-    part = highest / _LINES
+    """Return the end of an axis from 0 with four equal parts, each a multiple of `smallest`."""
+    return axis_step(max(highest / _LINES, smallest), multiple_of=smallest) * _LINES
+
+
+def axis_step(part: float, *, multiple_of: float | None = None) -> float:
+    """Return the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `part`, a positive number.
+
+    With `multiple_of`, a power of ten that is not larger than `part`, others are left out: 5 instead of 2.5 for 1.
+    """
     power = 10.0 ** (ceil(log10(part)) - 1)
-    step = next(each * power for each in _STEPS if each * power >= part * (1 - 1e-9))
-    return max(step, smallest) * _LINES
+    steps = (each * power for each in _STEPS if each * power >= part * (1 - 1e-9))
+    if multiple_of is None:
+        return next(steps)
+    return next(each for each in steps if abs(each / multiple_of - round(each / multiple_of)) < 1e-9)  # noqa: PLR2004
 
 
 def _time_labels(moments: Sequence[datetime], x: Sequence[float]) -> tuple[Label, ...]:
+    """Return the times below a chart: of the first moment of a day where it spans several, or of every n-th."""
+    numbers = list(range(len(moments)))
     spans_days = moments[-1] - moments[0] > 2 * _DAY
+    if spans_days:
+        numbers = [each for each in numbers[1:] if moments[each].date() != moments[each - 1].date()]
+    every = ceil(len(numbers) / _LABELS)
+    labelled = numbers[::every] if spans_days else numbers[every // 2 :: every]
     form = "%a %d" if spans_days else "%H:%M"
-    every = max(1, ceil(len(moments) / _LABELS))
-    return tuple(
-        Label(moments[number].strftime(form), round(x[number], 1)) for number in range(every // 2, len(moments), every)
-    )
+    last = WIDTH - _RIGHT - _HALF_LABEL
+    return tuple(Label(moments[each].strftime(form), round(x[each], 1)) for each in labelled if x[each] <= last)
 
 
 def sparkline(values: Sequence[float], *, width: int = 72, height: int = 22) -> str:

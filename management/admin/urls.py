@@ -23,6 +23,7 @@ from management.admin.accounts.projects import ProjectAddPage, ProjectDeletePage
 from management.admin.accounts.roles import RoleDeletePage, RolePage, RolesPage
 from management.admin.accounts.service_accounts import ServiceAccountDeletePage, ServiceAccountPage, ServiceAccountsPage
 from management.admin.accounts.tags import TagDeletePage, TagPage, TagsPage
+from management.admin.accounts.token_revocation import TokenRevokePage
 from management.admin.accounts.user_ids import UserIdConverter
 from management.admin.accounts.users import UserDeletePage, UserPage, UsersPage
 from management.admin.catalog.browse import CatalogPage, TreeFragment
@@ -140,6 +141,7 @@ urlpatterns = [
     page("user/", UsersPage, "users"),
     page("user/<user_id:user_id>/", UserPage, "user"),
     page("user/<user_id:user_id>/delete/", UserDeletePage, "user-delete"),
+    page("token/<uuid:token_id>/revoke/", TokenRevokePage, "token-revoke"),
     page("service-account/", ServiceAccountsPage, "service-accounts"),
     page("service-account/<uuid:account_id>/", ServiceAccountPage, "service-account"),
     page("service-account/<uuid:account_id>/delete/", ServiceAccountDeletePage, "service-account-delete"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, isfinite
 from typing import Final, Literal
 
-from management.admin.charts import Label
+from management.admin.charts import Label, axis_step
 from management.templatetags.console import short_count
 
 Kind = Literal["bar", "line"]
@@ -15,7 +15,6 @@ Kind = Literal["bar", "line"]
 WIDTH: Final = 720
 HEIGHT: Final = 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 8, 12, 28
-_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LINES: Final = 4
 _LABELS: Final = 8
 _LABEL_LENGTH: Final = 12
@@ -51,7 +50,7 @@ class ValueChart:
 def draw_values(name: str, kind: Kind, labels: Sequence[str], values: Sequence[float | None]) -> ValueChart:
     """Draw a value for each label, at least one; None leaves a gap."""
     known = [each for each in values if each is not None]
-    step = _step(max([0.0, *known]), min([0.0, *known]))
+    step = _step(known)
     low = floor(min([0.0, *known]) / step + 1e-9)
     high = max(ceil(max([0.0, *known]) / step - 1e-9), low + 1)
     slot = (WIDTH - _LEFT - _RIGHT) / len(values)
@@ -66,7 +65,7 @@ def draw_values(name: str, kind: Kind, labels: Sequence[str], values: Sequence[f
         name,
         _bars(middles, [None if each is None else y(each) for each in values], y(0), slot) if kind == "bar" else (),
         _path(middles, [None if each is None else y(each) for each in values]) if kind == "line" else "",
-        tuple(Label(short_count(step * number), y(step * number)) for number in range(low, high + 1)),
+        tuple(Label(_number_text(step * number), y(step * number)) for number in range(low, high + 1)),
         tuple(Label(_shorten(labels[at]), middles[at]) for at in range(every // 2, len(labels), every)),
         y(0),
     )
@@ -81,13 +80,17 @@ def read_number(text: str | None) -> float | None:
     return number if number is not None and isfinite(number) and abs(number) < 1e300 else None  # noqa: PLR2004
 
 
-def _step(highest: float, lowest: float) -> float:
-    """Return 1, 2, 2.5 or 5 times a power of ten, of which at most about four reach the values."""
-    part = max(highest, -lowest) / _LINES
-    if part < 1e-300:  # noqa: PLR2004
-        return 1.0
-    power = 10.0 ** (ceil(log10(part)) - 1)
-    return next((each * power for each in _STEPS if each * power >= part * (1 - 1e-9)), 10.0 * power)
+def _step(values: Sequence[float]) -> float:
+    """Return the distance of the lines: at most about four reach the values; whole for whole numbers."""
+    part = max((abs(each) for each in values), default=0.0) / _LINES
+    if all(each.is_integer() for each in values):
+        return axis_step(max(part, 1.0), multiple_of=1.0)
+    return axis_step(part) if part >= 1e-300 else 1.0  # noqa: PLR2004
+
+
+def _number_text(value: float) -> str:
+    """Return a number of the axis, with decimals below 1,000."""
+    return f"{value:.3g}" if abs(value) < 1000 else short_count(value)  # noqa: PLR2004
 
 
 def _bars(middles: Sequence[float], heights: Sequence[float | None], zero: float, slot: float) -> tuple[Bar, ...]:

@@ -122,11 +122,11 @@ def duration(seconds: float | None) -> str:
 
 def _duration(seconds: float) -> str:
     if seconds >= _DAY:
-        return f"{int(seconds // _DAY)} d"
+        return f"{round(seconds / _DAY)} d"
     if seconds >= _HOUR:
-        return f"{int(seconds // _HOUR)} h"
+        return f"{round(seconds / _HOUR)} h"
     if seconds >= _MINUTE:
-        return f"{int(seconds // _MINUTE)} min"
+        return f"{round(seconds / _MINUTE)} min"
     if seconds == 0 or seconds >= 10:  # noqa: PLR2004
         return f"{int(seconds)} s"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

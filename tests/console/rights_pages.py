@@ -54,6 +54,8 @@ class Objects:
     role: str
     inner_role: str
     account: str
+    token: str
+    """A token of the account."""
     tag: str
     user: str = "oidc~engineer"
 
@@ -148,6 +150,7 @@ def pages_with_actions(of: Objects) -> dict[str, ApiCall]:
         "/ui/audit/verify/": ApiCall("/audit"),
         f"/ui/service-account/{of.account.partition('~')[2]}/": ApiCall("/service-account"),
         f"/ui/service-account/{of.account.partition('~')[2]}/delete/": ApiCall("/service-account"),
+        f"/ui/token/{of.token}/revoke/": ApiCall(f"/token/{of.token}"),
         f"/ui/project/{of.project}/settings/": ApiCall(project, action="rename", hidden=404),
         f"/ui/project/{of.project}/delete/": ApiCall(project, action="delete", hidden=404),
         f"/ui/project/{of.project}/access/": ApiCall(project, action="get_metadata", hidden=404),

@@ -14,8 +14,10 @@ from management.admin.headers import CONTENT_SECURITY_POLICY
 from management.admin.urls import urlpatterns
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tasks.models import Task
+from tenancy.actor import INTERNAL
 from tenancy.models import User
 from tenancy.models.securable import ObjectRef
+from tenancy.services.access_tokens import create_token
 from tests.console.conftest import Open
 from tests.console.rights_pages import ListPage, Objects, SentForm, list_pages, pages_with_actions, sent_forms
 from tests.console.sign_in.browser import Browser, Page
@@ -28,7 +30,7 @@ SOME_ID = str(UUID(int=7))
 NO_IDS = Ids(SOME_ID, "p", SOME_ID, SOME_ID, *({"open": SOME_ID, "closed": SOME_ID} for _ in range(3)))
 NO_OBJECTS = Objects(
     "p", SOME_ID, SOME_ID, SOME_ID, SOME_ID, {"open.b": SOME_ID}, {"open.b": SOME_ID}, SOME_ID, SOME_ID,
-    f"icekeeper~{SOME_ID}", SOME_ID,
+    f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID,
 )  # fmt: skip
 
 
@@ -74,6 +76,7 @@ def objects(
     marker = {"scope": ["table"], "value-kind": "marker"}
     tag = manage.post("/tag-definition", {"name": "pii", "description": MARKUP, **marker}).json()["id"]
     account = instance.post("/service-account", {"name": MARKUP, "description": MARKUP}).json()["id"]
+    token = create_token(actor=INTERNAL, user_id=account, name=MARKUP).row.pk
     for namespace in ("open", "closed"):
         assert root.delete(f"/namespaces/{namespace}/tables/b").status == 204
     dropped = {
@@ -92,7 +95,7 @@ def objects(
     return Objects(
         ids.project, ids.warehouse, ids.open, ids.tables["open"], ids.tables["closed"],
         {name: dropped[name] for name in ("open.b", "closed.b")}, {name: of_table[dropped[name]] for name in dropped},
-        outer, inner, account, tag,
+        outer, inner, account, str(token), tag,
     )  # fmt: skip
 
 

@@ -112,6 +112,7 @@ def view_explanation(
     cures = [
         Cure(each.privilege, _describe_object(each.object, checked), _grant_url(each, grantee))
         for each in explained.cures
+        if explained.standing is None  # no grant changes a decision that does not depend on grants
     ]
     return ExplanationView(
         verdict="unknown" if explained.is_allowed is None else "allowed" if explained.is_allowed else "denied",

@@ -15,9 +15,9 @@ from django.utils.translation import gettext as _
 
 from catalog.selectors.permission_objects import PermissionObject
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.access.objects import KIND_LABELS, access_url, find_object, icon_of, label_of
+from management.admin.access.objects import KIND_LABELS, access_url, describe, find_object, icon_of, label_of
 from management.admin.access.principals import Picked, read_picked
-from management.admin.access.tab import AccessTab, described
+from management.admin.access.tab import AccessTab
 from management.admin.navigation import Crumb
 from management.admin.pages import Page, render_page
 from management.admin.times import read_time
@@ -203,7 +203,7 @@ class GrantForm(GrantsForm):
                 "“Replace the expiry of an existing grant”."
             )
             return self.conflict(given, text % {"privilege": privilege, "principal": name})
-        values = {"privilege": privilege, "object": described(self.shown), "principal": name}
+        values = {"privilege": privilege, "object": describe(self.shown.named), "principal": name}
         if spec.expires_at is None:
             messages.success(request, _("%(privilege)s on %(object)s granted to %(principal)s") % values)
         else:
@@ -223,5 +223,5 @@ class ManagedAccessForm(GrantsForm):
         target = self.shown.target
         set_managed_access(actor=self.actor, ref=target.ref, is_managed=wanted == "on", missing=target.missing)
         text = _("Managed access of %(object)s is on") if wanted == "on" else _("Managed access of %(object)s is off")
-        messages.success(request, text % {"object": described(self.shown)})
+        messages.success(request, text % {"object": describe(self.shown.named)})
         return self.back()

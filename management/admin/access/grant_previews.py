@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -17,9 +18,8 @@ from django.utils.translation import ngettext
 from icekeeper.kernel.errors.types import BadRequest
 from management.admin.access.grant_forms import GrantsForm, read_expiry, read_privilege
 from management.admin.access.matrix import read_changes, read_pairs
-from management.admin.access.objects import KIND_LABELS, access_url, icon_of, key_of, label_of
+from management.admin.access.objects import KIND_LABELS, access_url, describe, icon_of, key_of, label_of
 from management.admin.access.principals import ICONS, principal_value, read_principal
-from management.admin.access.tab import described
 from management.admin.navigation import Crumb
 from tenancy.actor import Grantee
 from tenancy.authz.permission_epoch import share_reads
@@ -82,8 +82,12 @@ class PreviewPage(GrantsForm):
         changes = read_changes(request.POST)
         if not changes.grants and not changes.revocations:
             messages.info(request, _("Nothing was marked, so nothing changes."))
-            return self.back(view="matrix")
+            return self.back(**self._view())
         return self.preview(changes.grants, changes.revocations)
+
+    def _view(self) -> dict[str, str]:
+        """Return the query of the list or the matrix that the form came from."""
+        return {"view": "matrix"} if self.request.POST.get("view") == "matrix" else {}
 
     def preview(
         self,
@@ -134,7 +138,8 @@ class PreviewPage(GrantsForm):
             ],
             "digest": preview.digest,
             "save_url": reverse("admin:object-save", args=[key_of(named)]),
-            "discard_url": f"{url}?view=matrix#grants",
+            "view": self._view(),
+            "discard_url": f"{url}?{urlencode(self._view())}#grants",
         }
 
 
@@ -161,7 +166,7 @@ class SaveForm(PreviewPage):
         except BadRequest as error:
             return self.preview(grants, revocations, problem=error.message, status=error.status, expiries=expiries)
         self._report(request, grants, revocations)
-        return self.back(view="matrix")
+        return self.back(**self._view())
 
     def _save(
         self, grants: Sequence[Pair], revocations: Sequence[Pair], expiries: Mapping[Pair, str], digest: str
@@ -188,7 +193,7 @@ class SaveForm(PreviewPage):
                 if grants
                 else _("%(privilege)s on %(object)s revoked from %(principal)s")
             )
-            values = {"privilege": privilege, "object": described(self.shown), "principal": self.name_of(grantee)}
+            values = {"privilege": privilege, "object": describe(self.shown.named), "principal": self.name_of(grantee)}
             messages.success(request, text % values)
             return
         text = ngettext(
@@ -197,7 +202,7 @@ class SaveForm(PreviewPage):
             number,
         )
         counts = {"count": number, "grants": len(grants), "revocations": len(revocations)}
-        messages.success(request, text % {**counts, "object": described(self.shown)})
+        messages.success(request, text % {**counts, "object": describe(self.shown.named)})
 
 
 def _line(pair: Pair, names: Mapping[Grantee, PrincipalName], *, field: str = "", expires: str = "") -> ChangeLine:

@@ -11,13 +11,13 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.access.objects import KIND_LABELS, access_url, label_of
+from management.admin.access.objects import access_url, describe, describe_source
 from management.admin.access.principals import ICONS, principal_value, read_principal
 from management.templatetags.console import relative_time
 from tenancy.actor import Grantee
 from tenancy.authz.access_review import Rights, Source
 from tenancy.authz.actions import Privilege
-from tenancy.models.securable import parse_securable_id, securable_id
+from tenancy.models.securable import securable_id
 from tenancy.selectors.access_reviews import GrantMatrix, Names, grantee_of
 from tenancy.selectors.grant_previews import Pair
 from tenancy.selectors.object_reviews import Principal
@@ -147,10 +147,7 @@ def _origin(source: Source, own_id: str, names: Names) -> str:
     """Return where an inherited privilege comes from, as far as the viewer may see that."""
     roles = [names.roles.get(each) or _("a role") for each in source.through]
     on = names.objects.get(source.securable_id)
-    if on is not None:
-        where = f"{KIND_LABELS[on.securable_type]} {label_of(on)}"
-    else:
-        where = _("an object that is not visible to you")
+    where = describe(on) if on is not None else _("an object that is not visible to you")
     if source.securable_id == own_id:
         return _("inherited by the role %(role)s") % {"role": roles[-1]} if roles else _("granted here")
     if roles:
@@ -160,12 +157,11 @@ def _origin(source: Source, own_id: str, names: Names) -> str:
 
 def _inherited(principal: Principal, source: Source, names: Names) -> InheritedLine:
     on = names.objects.get(source.securable_id)
-    kind = KIND_LABELS[parse_securable_id(source.securable_id).type]
     return InheritedLine(
         _icon(principal),
         _name(principal),
         source.privilege,
-        _("%(kind)s, not visible to you") % {"kind": kind} if on is None else f"{kind} {label_of(on)}",
+        describe_source(source.securable_id, on),
         "" if on is None else access_url(on),
         source.expires_at,
     )

@@ -21,6 +21,7 @@ from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import Text, object_url
 from tenancy.actor import Actor
 from tenancy.models import Securable
+from tenancy.models.securable import parse_securable_id
 from tenancy.selectors.objects import NamedObject
 
 T = Securable.Type
@@ -120,3 +121,16 @@ def label_of(named: NamedObject) -> str:
     if named.name is not None:
         return ".".join((*named.levels, named.name)) if named.levels else named.name
     return f"{KIND_LABELS[named.securable_type]} {named.object_id}"
+
+
+def describe(named: NamedObject) -> str:
+    """Return an object in sentences and lists: `table sales.orders`, `this server`."""
+    label = label_of(named)
+    return f"{KIND_LABELS[named.securable_type]} {label}" if named.name is not None or named.levels else label
+
+
+def describe_source(own_id: str, named: NamedObject | None) -> str:
+    """Return the object that has an inherited grant, whose securable id is `own_id`; None is one that is hidden."""
+    if named is not None:
+        return describe(named)
+    return _("%(kind)s, not visible to you") % {"kind": KIND_LABELS[parse_securable_id(own_id).type]}

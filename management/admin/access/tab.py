@@ -21,14 +21,13 @@ from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.http.paging import listing_key
 from management.admin.access.explanation import ExplanationView, view_explanation
 from management.admin.access.matrix import ROWS_A_PAGE, view_matrix
-from management.admin.access.objects import KIND_LABELS, access_url, key_of, label_of
+from management.admin.access.objects import KIND_LABELS, access_url, describe_source, key_of
 from management.admin.access.principals import ICONS, Picked, Picker, principal_value, read_picked
 from management.admin.navigation import Text
 from tenancy.actor import Actor, Grantee, acting_as, is_instance_admin
 from tenancy.authz.actions import ACTIONS_ON, Can, Privilege, grant_action, privileges_on, reads_grants
 from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Securable
-from tenancy.models.securable import parse_securable_id
 from tenancy.selectors.access_reviews import InheritedGrants, Names, list_inherited_grants_for, review_matrix_for
 from tenancy.selectors.explanations import explain_for
 from tenancy.selectors.grants import (
@@ -68,6 +67,10 @@ class ActionChip:
     label: str
     url: str
     is_allowed: bool
+
+
+_USUAL_ACTIONS: Final = (Can.READ_DATA, Can.LIST_EVERYTHING, Can.GET_METADATA)
+"""The first of these that a type of object has is chosen in the form of an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,7 @@ class AccessTab:
             "can_read_grants": self.can_read_grants,
             "explain_url": self.explain_url,
             "explain_picker": Picked().picker("who", gettext_lazy("Principal"), self.shown.project),
+            "explain_action": next((each.value for each in _USUAL_ACTIONS if each in ACTIONS_ON[self.ref.type]), ""),
         }
         is_matrix = self.request.GET.get("view") == "matrix"
         if self.can_read_grants:
@@ -353,11 +357,8 @@ def _inherited_line(
     grant: ListedGrant, principals: Mapping[Grantee, PrincipalName], on: str, names: Names
 ) -> GrantLine:
     named = names.objects.get(on)
-    kind = KIND_LABELS[parse_securable_id(on).type]
-    where = _("%(kind)s, not visible to you") % {"kind": kind} if named is None else f"{kind} {label_of(named)}"
-    if named is not None and named.securable_type is Securable.Type.SERVER:
-        where = label_of(named)
-    return replace(_line(grant, principals, set()), where=where, where_url="" if named is None else access_url(named))
+    where, url = describe_source(on, named), "" if named is None else access_url(named)
+    return replace(_line(grant, principals, set()), where=where, where_url=url)
 
 
 def _option(privilege: Privilege) -> PrivilegeOption:
@@ -367,10 +368,3 @@ def _option(privilege: Privilege) -> PrivilegeOption:
 def access_context(request: HttpRequest, actor: Actor, shown: PermissionObject) -> dict[str, Any]:
     """Return what the access tab of an object shows to `actor`."""
     return AccessTab(request, actor, shown).context()
-
-
-def described(shown: PermissionObject) -> str:
-    """Return an object in messages: `table sales.orders`."""
-    label = label_of(shown.named)
-    kind = str(KIND_LABELS[shown.named.securable_type])
-    return label if label.startswith(kind) or shown.project is None else f"{kind} {label}"

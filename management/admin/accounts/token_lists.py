@@ -1,4 +1,4 @@
-"""Access tokens on pages: their list, and the forms that create, rotate and revoke them.
+"""Access tokens on pages: their list, and the forms that create and rotate them.
 
 A new token is in the response to the form and nowhere else. That response is not compressed: its size would otherwise
 depend on how much the token and the text that the user entered have in common (BREACH).
@@ -27,7 +27,7 @@ from management.sign_in.sessions import accepts_access_tokens
 from tenancy.actor import DEFAULT_SCOPES, SCOPES
 from tenancy.models import AccessToken
 from tenancy.selectors.users import list_access_tokens_for
-from tenancy.services.access_tokens import IssuedToken, create_token, revoke_token, rotate_token
+from tenancy.services.access_tokens import IssuedToken, create_token, rotate_token
 
 SECONDS_A_DAY: Final = 86_400
 LIFETIMES: Final = (7, 30, 90, 180, 365)
@@ -73,7 +73,6 @@ class TokenForms(FormPage, ABC):
     actions: ClassVar[Mapping[str, Action]] = {
         "create-token": Action("create_token", ("name", "scopes", "days")),
         "rotate-token": Action("rotate_token"),
-        "revoke-token": Action("revoke_token"),
     }
 
     def token_owner(self) -> str | None:
@@ -110,11 +109,6 @@ class TokenForms(FormPage, ABC):
 
     def rotate_token(self) -> HttpResponse:
         return self._show(rotate_token(actor=self.actor, token_id=self._token_id()))
-
-    def revoke_token(self) -> HttpResponse:
-        token_id = self._token_id()
-        revoke_token(actor=self.actor, token_id=token_id)
-        return self.done(self.page_url(), _("Token %(id)s is revoked.") % {"id": token_id})
 
     def _show(self, issued: IssuedToken) -> HttpResponse:
         row = issued.row

@@ -98,7 +98,6 @@ class UserPage(TokenForms, UserOfAddress):
         "block": Action("block"),
         "unblock": Action("unblock"),
         "rotate-token": Action("rotate_token"),
-        "revoke-token": Action("revoke_token"),
         "end-session": Action("end_session"),
         "end-sessions": Action("end_sessions"),
     }

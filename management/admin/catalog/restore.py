@@ -117,10 +117,11 @@ class UndoDropAction(Page):
         if warehouse_id is None:
             raise NotFound("No such warehouse")
         targets = read_targets(request.POST)
+        preview = preview_undrop_for(actor=self.actor, warehouse_id=warehouse_id, targets=targets)
         undrop_tabulars(actor=self.actor, warehouse_id=warehouse_id, targets=targets)
         kind, uuid = targets[0]
         if len(targets) == 1:
-            messages.success(request, _("It was restored."))
+            messages.success(request, _("%(name)s was restored.") % {"name": _name(preview.steps[0])})
             return HttpResponseRedirect(object_url(kind.value, uuid, warehouse_id))
         messages.success(request, _("%(count)s objects were restored.") % {"count": len(targets)})
         return HttpResponseRedirect(object_url("warehouse", warehouse_id, None))
@@ -171,13 +172,17 @@ def _row(step: UndropStep, warehouse_id: UUID, names: Mapping[Named, str]) -> di
         "field": f"name:{step.kind}:{step.uuid}",
         "new_name": names.get(_named(step), ""),
         "kind": step.kind,
-        "name": ".".join((*step.levels, step.name)) if step.name else str(step.uuid),
+        "name": _name(step),
         "is_restored": step.obstacle is None,
         "dropped": step.deleted_at,
         "reason": "" if step.obstacle is None else REASONS[step.obstacle],
         "occupant_url": None if occupant is None else object_url(occupant.kind, occupant.uuid, warehouse_id),
         "occupant_created": None if occupant is None else occupant.created_at,
     }
+
+
+def _name(step: UndropStep) -> str:
+    return ".".join((*step.levels, step.name)) if step.name else str(step.uuid)
 
 
 def _done(preview: UndropPreview, names: Mapping[Named, str]) -> str:

@@ -213,7 +213,8 @@ _MAX_SHOWN_CHARACTERS: Final = 2_000
 def error_text(error: CatalogError) -> str:
     """Return the message of an error for its field, without the path that it begins with."""
     text = error.message
-    for path in (error.field or "", (error.field or "").rpartition(".")[2], (error.field or "").partition(".")[2]):
+    field = error.field or ""
+    for path in (field, field.rpartition(".")[2], field.partition(".")[2], field.partition(".")[0]):
         if path:
             text = text.removeprefix(f"{path}: ")
     text = text[:_MAX_SHOWN_CHARACTERS]

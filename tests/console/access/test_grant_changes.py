@@ -228,7 +228,7 @@ def test_an_unchanged_matrix_leads_back(lake: Lake, sign_in: SignIn) -> None:
     client = sign_in("steward")
     cell = "select user:local~guest"
     for changes in ({}, {"on": [cell], "had": [cell]}):
-        response = client.post(lake.form("lines", "preview"), changes)
+        response = client.post(lake.form("lines", "preview"), {"view": "matrix", **changes})
         assert response.status_code == 302
         assert response.headers["Location"] == f"{lake.url('lines')}?view=matrix#grants"
 

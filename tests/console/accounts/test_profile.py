@@ -96,10 +96,13 @@ def test_create_rotate_and_revoke(sign_in: SignIn) -> None:
     assert "replaced" in browser.get(PROFILE).text
     again = browser.post(PROFILE, {"action": "rotate-token", "token_id": str(row.pk)})
     assert (again.status, "was rotated already" in again.text) == (409, True)
-    revoked = browser.post(PROFILE, {"action": "revoke-token", "token_id": str(new.pk)})
+    question = browser.get(f"/ui/token/{new.pk}/revoke/")
+    assert f"It begins with {new.prefix}." in question.text
+    assert AccessToken.objects.get(pk=new.pk).revoked_at is None
+    revoked = browser.post(f"/ui/token/{new.pk}/revoke/", {"action": "delete"})
     assert (revoked.status, revoked.location) == (302, PROFILE)
     assert AccessToken.objects.get(pk=new.pk).revoked_at is not None
-    assert f"Token {new.pk} is revoked." in browser.get(PROFILE).text
+    assert f"The token laptop ({new.prefix}) is revoked." in browser.get(PROFILE).text
     assert {each.event for each in rows() if each.event.startswith("access-token")} == {
         "access-token.created", "access-token.rotated", "access-token.revoked",
     }  # fmt: skip
@@ -127,8 +130,9 @@ def test_tokens_of_others_cannot_be_changed(sign_in: SignIn) -> None:
     create(sign_in(Kind.LEAD))
     row = AccessToken.objects.get()
     guest = sign_in(Kind.GUEST)
-    for action in ("rotate-token", "revoke-token"):
-        assert guest.post(PROFILE, {"action": action, "token_id": str(row.pk)}).status == 403
+    assert guest.post(PROFILE, {"action": "rotate-token", "token_id": str(row.pk)}).status == 403
+    assert guest.get(f"/ui/token/{row.pk}/revoke/").status == 403
+    assert guest.post(f"/ui/token/{row.pk}/revoke/", {"action": "delete"}).status == 403
     row.refresh_from_db()
     assert (row.revoked_at, row.replaced_by_id, AccessToken.objects.count()) == (None, None, 1)
 
@@ -138,7 +142,7 @@ def test_forged_forms(sign_in: SignIn) -> None:
     assert browser.post(PROFILE, {"action": "create-token", "name": "x"}, csrf=None).status == 403
     assert browser.post(PROFILE, {"action": "create-token", "name": "x"}, origin="https://evil.example").status == 403
     assert browser.post(PROFILE, {"action": "delete-everything"}).status == 400
-    assert browser.post(PROFILE, {"action": "revoke-token", "token_id": "x"}).status == 400
+    assert browser.post(PROFILE, {"action": "rotate-token", "token_id": "x"}).status == 400
     assert AccessToken.objects.count() == 0
 
 

@@ -165,7 +165,8 @@ def test_a_token_of_a_service_account_is_rotated(visit: Visit, console: ConsoleS
     new = shown_token()
     assert new != old
     assert [read_by(console, each) for each in (old, new)] == [200, 200], "the old one is valid for an hour"
-    page.get_by_role("row").filter(has_text="replaced").get_by_role("button", name="Revoke loader").click()
+    page.get_by_role("row").filter(has_text="replaced").get_by_role("link", name="Revoke… loader").click()
+    page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_role("status").first).to_contain_text("is revoked")
     assert [read_by(console, each) for each in (old, new)] == [401, 200]
     assert new not in page.content()

@@ -84,7 +84,7 @@ def test_a_taken_name_is_left_out(
     page = preview(admin, warehouse, free, taken)
     assert "Another object has its name" in page.plain
     assert f"/ui/warehouse/{warehouse.pk}/table/{live}/" in page.text
-    assert "Restore (1 and those with a new name)" in page.plain
+    assert "Restore 1 object, and those with a new name" in page.plain
     assert restore(admin, page, free, taken).status == 302
     assert (is_dropped(free), is_dropped(taken)) == (False, True)
 
