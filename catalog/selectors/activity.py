@@ -23,6 +23,8 @@ from tenancy.selectors.audit_records import AuditFilters, list_audit_records_for
 from tenancy.selectors.projects import server_ref
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_TIMESTAMP_MS: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+"""Writers may claim any time of a snapshot: those before 1970 and after the year 9999 are left out."""
 
 
 class ActivityKind(StrEnum):
@@ -118,7 +120,9 @@ def _visible_kinds(actor: Actor, subject: Subject) -> list[ActivityKind]:
 
 
 def _commits(subject: Subject, before: datetime | None, limit: int) -> list[Activity]:
-    rows = Snapshot.objects.using(settings.READ_DATABASE).filter(tabular_id=subject.own_id)
+    rows = Snapshot.objects.using(settings.READ_DATABASE).filter(
+        tabular_id=subject.own_id, timestamp_ms__gte=0, timestamp_ms__lte=_MAX_TIMESTAMP_MS
+    )
     if before is not None:
         rows = rows.filter(timestamp_ms__lt=-((_EPOCH - before) // timedelta(milliseconds=1)))
     columns = ("timestamp_ms", "snapshot_id", "summary__operation", "committed_by", "engine")

@@ -15,6 +15,7 @@ from django.db import DatabaseError
 from django.db.models import OuterRef, Subquery
 
 from catalog.models import Tabular, WarehouseStatistic
+from catalog.selectors.candidates import candidate_warehouses
 from catalog.selectors.overview_history import History, read_history
 from catalog.selectors.overview_operations import LatestChange, QueueHealth, list_latest_changes, list_queue_health
 from catalog.selectors.overview_rankings import Rankings, read_rankings
@@ -24,7 +25,7 @@ from storage.models import Warehouse
 from tasks.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.authz.permissions import check_permissions, is_allowed, visible_objects
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.expiring_grants import ExpiringGrants, find_expiring_grants
@@ -68,7 +69,7 @@ class FailedTask:
 class Overview:
     """`counts` has the warehouses in which the caller sees everything, `partly_visible` those with only some of it.
 
-    With `has_more` there are further warehouses than those that were looked at.
+    With `has_more` there are further warehouses that the caller may see.
     """
 
     counts: tuple[WarehouseCounts, ...]
@@ -104,16 +105,16 @@ class Overview:
 def get_overview_for(*, actor: Actor, projects: Sequence[Project], moments: Sequence[datetime]) -> Overview:
     """Return the overview of the warehouses of `projects` that `actor` may see, with numbers at those moments.
 
-    At most nine statements and one permission check, however many warehouses there are. Counts are those of whole
-    warehouses, and so only for callers with the permission to list everything in one; tasks likewise.
+    At most nine statements, two more for more than `MAX_WAREHOUSES`, and one call of the authorizer. Counts are those
+    of whole warehouses, and so only for callers with the permission to list everything in one; tasks likewise.
     """
-    found = list(
-        Warehouse.objects.using(settings.READ_DATABASE)
-        .filter(project__in=projects)
-        .order_by("id")[: MAX_WAREHOUSES + 1]
-    )
+    warehouses = Warehouse.objects.using(settings.READ_DATABASE).filter(project__in=projects).order_by("id")
+    found = list(warehouses[: MAX_WAREHOUSES + 1])
+    if len(found) > MAX_WAREHOUSES:  # those that the caller may see, which can be others
+        found = list(warehouses.filter(candidate_warehouses(visible_objects(actor)))[: MAX_WAREHOUSES + 1])
     visible = _check(actor, found[:MAX_WAREHOUSES], [each.pk for each in projects])
-    return _read(visible, moments, has_more=len(found) > MAX_WAREHOUSES)
+    sees_all = len(visible.whole) + len(visible.partly) == MAX_WAREHOUSES
+    return _read(visible, moments, has_more=len(found) > MAX_WAREHOUSES and sees_all)
 
 
 def get_warehouse_overview_for(*, actor: Actor, warehouse: Warehouse, moments: Sequence[datetime]) -> Overview:

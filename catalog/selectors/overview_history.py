@@ -32,7 +32,7 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """`recorded_at` is when the numbers were last recorded; with several projects, when those of the first were."""
+    """`recorded_at` is when the numbers of all projects were last recorded: the oldest of these times."""
 
     points: tuple[HistoryPoint, ...] = ()
     recorded_at: datetime | None = None
@@ -89,8 +89,8 @@ def read_history(
 ) -> History:
     """Return the sums over warehouses, given with the times of their creation, at each of the moments. One statement.
 
-    Requires the permission to list everything in each. Before all of them existed, the numbers are zero. A project's
-    next task of the queue `statistics` is enqueued when numbers were recorded: that is how their time is known.
+    Requires the permission to list everything in each. Before anything was recorded, they are zero if all of the
+    warehouses are younger than the first moment, else None. The time of recording is that at which the project's next task of the queue `statistics` was created.
     """
     if not warehouses or not moments:
         return History()

@@ -10,19 +10,18 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connections
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import as_datetime, fetch_all
-from tenancy.models import OutboxEvent
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
+from icekeeper.kernel.ids import parse_id
 
 MAX_COUNTED_TASKS: Final = 10_000
 """Tasks of all warehouses together that are counted."""
 OVERDUE_AFTER: Final = timedelta(minutes=5)
 """A task that waits for longer is overdue: no worker takes it, or too few do."""
 EXPIRES_SOON: Final = timedelta(hours=24)
-MAX_SEARCHED_EVENTS: Final = 500
-"""Newest events among which the latest changes are searched."""
 MAX_CHANGES: Final = 8
 
 
@@ -92,28 +91,51 @@ def _queue_health(*row: Any) -> QueueHealth:
     return found if found.oldest is None else found._replace(oldest=as_datetime(found.oldest))
 
 
+class _ChangeRow(NamedTuple):
+    type: str
+    object_key: str
+    public_id: str
+    names: str
+    at: Any
+    actor: str
+    warehouse_id: Any
+
+
+# The newest events of each warehouse are read by the index `outbox_event_by_warehouse`.
+_LATEST_CHANGES: Final = {
+    "postgresql": f"""
+SELECT {", ".join(f"e.{name}" for name in _ChangeRow._fields)}
+  FROM unnest(%s::uuid[]) AS w(value)
+ CROSS JOIN LATERAL (SELECT * FROM tenancy_outboxevent WHERE warehouse_id = w.value ORDER BY id DESC LIMIT %s) e
+ ORDER BY e.id DESC LIMIT %s
+""",  # noqa: S608 - constants
+    "sqlite": f"""
+SELECT {", ".join(f"e.{name}" for name in _ChangeRow._fields)}
+  FROM unnest(%s::uuid[]) AS w(value)
+ CROSS JOIN tenancy_outboxevent e ON e.id IN (
+       SELECT id FROM tenancy_outboxevent WHERE warehouse_id = w.value ORDER BY id DESC LIMIT %s)
+ ORDER BY e.id DESC LIMIT %s
+""",  # noqa: S608 - constants
+}
+
+
 def list_latest_changes(warehouse_ids: Sequence[UUID], with_actor: Collection[UUID]) -> list[LatestChange]:
-    """Return the latest changes of objects in those warehouses, newest first, among the newest events. One statement.
+    """Return the latest changes of objects in those warehouses, newest first. One statement.
 
     Requires the permission to list everything in each, and to read the audit trail of those of `with_actor`: of the
     others it is not said who changed them.
     """
     if not warehouse_ids:
         return []
-    newest = OutboxEvent.objects.using(settings.READ_DATABASE).order_by("-id").values("pk")[:MAX_SEARCHED_EVENTS]
-    rows = OutboxEvent.objects.using(settings.READ_DATABASE).filter(pk__in=newest, warehouse_id__in=warehouse_ids)
-    shown = rows.order_by("-id").defer("data")[:MAX_CHANGES]
-    return [_change(row, row.actor if row.warehouse_id in with_actor else "") for row in shown]
+    statement = _LATEST_CHANGES[connections[settings.READ_DATABASE].vendor]
+    rows = fetch_all(settings.READ_DATABASE, statement, [list(warehouse_ids), MAX_CHANGES, MAX_CHANGES])
+    return [_change(_ChangeRow(*row), with_actor) for row in rows]
 
 
-def _change(row: OutboxEvent, actor: str) -> LatestChange:
-    kind = row.object_key.partition(":")[0]
-    is_object = kind in {*Tabular.Kind.values, "namespace"}
-    try:
-        uuid = UUID(row.public_id) if is_object else None
-    except ValueError:
-        uuid = None
-    assert row.warehouse_id is not None  # noqa: S101 - by the filter
+def _change(row: _ChangeRow, with_actor: Collection[UUID]) -> LatestChange:
+    kind, warehouse_id = row.object_key.partition(":")[0], as_uuid(row.warehouse_id)
+    uuid = parse_id(row.public_id) if kind in {*Tabular.Kind.values, "namespace"} else None
     return LatestChange(
-        row.type, tuple(json.loads(row.names)), row.at, actor, row.warehouse_id, kind if uuid else "", uuid
-    )
+        row.type, tuple(json.loads(row.names)), as_datetime(row.at), row.actor if warehouse_id in with_actor else "",
+        warehouse_id, kind if uuid else "", uuid,
+    )  # fmt: skip

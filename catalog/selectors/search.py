@@ -33,8 +33,8 @@ from tenancy.models.securable import ObjectRef
 
 FIRST_BATCH: Final = 200
 MAX_SCANNED: Final = 10_000
-"""Candidates of each kind that one search checks for callers who see few of them but have too many grants to start
-from: more text finds what is beyond."""
+"""Candidates of each kind that one search checks, of a caller whose grants are too many to start from. A longer text
+leaves fewer candidates."""
 MAX_TEXT_LENGTH: Final = 1_000
 MIN_PART_LENGTH: Final = 3
 """Shorter texts find names that begin with them: they occur inside of too many names."""

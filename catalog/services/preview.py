@@ -24,10 +24,11 @@ from catalog.services.row_access import (
     ReadFailed,
     missing_of,
     process_limits,
+    reading_process,
     reading_slot,
     table_frame,
 )
-from icekeeper.kernel.bounded_process import BoundedProcess, ProcessFailed
+from icekeeper.kernel.bounded_process import ProcessFailed
 from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.threads import release_thread_slot
@@ -102,7 +103,7 @@ def _run(frame: bytes) -> Preview:
         raise ReadFailed("The metadata of the table is too large for a preview")
     limits = process_limits(conf.memory_bytes, conf.timeout)
     try:
-        with release_thread_slot(), BoundedProcess(PROGRAM, limits) as process:
+        with release_thread_slot(), reading_process(PROGRAM, limits) as process:
             response = process.ask(frame)
     except ProcessFailed as failed:
         raise ReadFailed(f"The rows could not be read: {failed}") from None

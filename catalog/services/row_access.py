@@ -18,8 +18,10 @@ from catalog.models import Tabular
 from catalog.selectors.access.files import FoundFiles, Reader, access_for, vended_credentials
 from catalog.selectors.tables.load import LoadedTabular
 from icekeeper.kernel import request_context
-from icekeeper.kernel.bounded_process import Limits
+from icekeeper.kernel.bounded_process import BoundedProcess, Limits
 from icekeeper.kernel.errors.types import Busy
+from storage.profiles.addresses import require_permitted_addresses
+from storage.profiles.kinds import read_stored_profile
 from storage.vending.client_config import client_config
 from storage.vending.delegation import FileAccess
 from tenancy.actor import Actor
@@ -74,6 +76,12 @@ def process_limits(memory_bytes: int, timeout: float) -> Limits:
     return Limits(memory_bytes, max(1, int(seconds)), seconds, MAX_OUTPUT)
 
 
+def reading_process(program: str, limits: Limits) -> BoundedProcess:
+    """Return a process that reads from object stores: it trusts the same certificate authorities as the server."""
+    bundle = settings.ICEKEEPER.storage.ca_bundle
+    return BoundedProcess(program, limits, {} if bundle is None else {"SSL_CERT_FILE": str(bundle)})
+
+
 def table_frame(actor: Actor, found: FoundFiles, loaded: LoadedTabular) -> dict[str, Any]:
     """Return what `catalog.programs.preview_rows.open_table` reads. The access is audited.
 
@@ -119,6 +127,8 @@ def _vend(actor: Actor, found: FoundFiles) -> dict[str, str]:
             "The warehouse vends no credentials, which are needed to read rows: enable STS or SAS tokens in its "
             "storage profile"
         )
+    # The credentials may be cached, and the process resolves names by itself.
+    require_permitted_addresses(read_stored_profile(found.files.storage.profile), None)
     config = client_config(found.files.storage.profile, vended=vended[0][1], user_agent=_USER_AGENT)
     prefix = _FILE_IO[found.files.storage.profile["type"]]
     return {name: value for name, value in config.items() if name.startswith(prefix)} | _TIMEOUTS

@@ -25,6 +25,7 @@ from catalog.services.row_access import (
     ReadFailed,
     missing_of,
     process_limits,
+    reading_process,
     reading_slot,
     table_frame,
 )
@@ -40,6 +41,7 @@ MAX_TABLES: Final = 10
 """Tables of one statement."""
 PACKAGES: Final = ("duckdb", "pyiceberg", "pyarrow")
 INSTALL: Final = f'pip install "duckdb==2.0.1" "pyiceberg[pyarrow]=={PYICEBERG}"'
+_TOO_LARGE: Final = "The metadata of the tables is too large for SQL in the console"
 _OTHER_MEMORY: Final = 3 << 29
 """Address space of the interpreter and its libraries."""
 
@@ -97,14 +99,14 @@ def run_sql(*, actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_te
 def _run(actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_text: int) -> SqlResult:
     conf = settings.ICEKEEPER.console.sql
     memory = conf.memory_bytes - _OTHER_MEMORY
-    with BoundedProcess(PROGRAM, process_limits(conf.memory_bytes, conf.timeout)) as process:
+    with reading_process(PROGRAM, process_limits(conf.memory_bytes, conf.timeout)) as process:
         paths = _ask(process, {"sql": sql, "memory": memory})["tables"]
         if len(paths) > MAX_TABLES:
             raise ReadFailed(f"A statement can name at most {MAX_TABLES} tables")
         response = _ask(
             process,
             {
-                "tables": [_table(actor, warehouse_id, path) for path in paths],
+                "tables": _tables(actor, warehouse_id, paths),
                 "max-bytes": conf.table_bytes,
                 "rows": max_rows,
                 "max-text": max_text,
@@ -114,20 +116,29 @@ def _run(actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_text: in
     return SqlResult(columns, response["rows"], response["has-more"], response["bytes"])
 
 
-def _table(actor: Actor, warehouse_id: UUID, path: Sequence[str]) -> dict[str, Any]:
-    """Return what the process reads of a table of the statement, with the credentials for it."""
-    identifier = Identifier(tuple(path[:-1]), path[-1])
-    found = find_files_for(actor=actor, warehouse_id=warehouse_id, identifier=identifier, kind=Tabular.Kind.TABLE)
-    loaded = load_tabular_for(actor=actor, warehouse_id=warehouse_id, identifier=identifier, kind=Tabular.Kind.TABLE)
-    if found.id != loaded.id:  # replaced in between
-        raise no_such_tabular(Tabular.Kind.TABLE, identifier)
-    return {"path": path, **table_frame(actor, found, loaded)}
+def _tables(actor: Actor, warehouse_id: UUID, paths: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """Return what the process reads of the tables of the statement, with the credentials for each.
+
+    Their metadata is read one after another, up to `MAX_FRAME` bytes together: this process holds no more.
+    """
+    frames, size, kind = [], 0, Tabular.Kind.TABLE
+    for path in paths:
+        identifier = Identifier(tuple(path[:-1]), path[-1])
+        found = find_files_for(actor=actor, warehouse_id=warehouse_id, identifier=identifier, kind=kind)
+        loaded = load_tabular_for(actor=actor, warehouse_id=warehouse_id, identifier=identifier, kind=kind)
+        if found.id != loaded.id:  # replaced in between
+            raise no_such_tabular(kind, identifier)
+        size += len(loaded.document)
+        if size > MAX_FRAME:
+            raise ReadFailed(_TOO_LARGE)
+        frames.append({"path": path, **table_frame(actor, found, loaded)})
+    return frames
 
 
 def _ask(process: BoundedProcess, frame: dict[str, Any]) -> Any:
     written = write_json(frame)
     if len(written) > MAX_FRAME:
-        raise ReadFailed("The metadata of the tables is too large for SQL in the console")
+        raise ReadFailed(_TOO_LARGE)
     try:
         with release_thread_slot():
             response = process.ask(written)

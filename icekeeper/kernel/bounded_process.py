@@ -12,11 +12,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Timer
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 from icekeeper.kernel.bounded_program import BrokenFrame, read_frame, write_frame
@@ -25,6 +26,7 @@ from icekeeper.kernel.json.strict import read_stored_json
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 _PASSED_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
+_NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ProcessFailed(Exception):
@@ -51,7 +53,8 @@ class BoundedProcess:
     Raises `ProcessFailed` when the program ends early, and `ProcessTimedOut` when that is due to the time limit.
     """
 
-    def __init__(self, program: str, limits: Limits) -> None:
+    def __init__(self, program: str, limits: Limits, variables: Mapping[str, str] = _NO_VARIABLES) -> None:
+        """Start the program, with `variables` besides those that are passed from this process."""
         self._limits = limits
         self._has_timed_out = False
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
@@ -61,7 +64,7 @@ class BoundedProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={**environment, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**environment, **variables, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
             start_new_session=True,
         )
         self._timer = Timer(limits.seconds, self._stop)

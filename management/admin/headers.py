@@ -8,6 +8,8 @@ from typing import Final
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from management.sign_in.paths import is_console_path
+
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -27,7 +29,7 @@ def protect_console(get_response: Callable[[HttpRequest], HttpResponseBase]) -> 
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        if request.path_info == "/ui" or request.path_info.startswith("/ui/"):
+        if is_console_path(request):
             for name, value in _HEADERS.items():
                 response.headers[name] = value
         return response

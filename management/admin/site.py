@@ -11,7 +11,6 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from unfold.sites import UnfoldAdminSite
 
-from management.admin.navigation import shell_context
 from management.admin.pages import unknown_page
 from management.sign_in.paths import sign_in_url
 
@@ -41,7 +40,3 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc]  # Unfold has no types
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         return [path("", include("management.admin.urls")), re_path(r"", self.admin_view(unknown_page))]
-
-    def extra_context(self, context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
-        """Return the context of Django's own pages with that of the shell."""
-        return {**context, **shell_context(request)}

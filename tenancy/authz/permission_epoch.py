@@ -169,7 +169,10 @@ _shared: ContextVar[SharedReads | None] = ContextVar("shared_reads", default=Non
 
 @contextmanager
 def share_reads() -> Iterator[None]:
-    """Share reads of grants in the block: for requests that read only, within milliseconds."""
+    """Share reads of grants in the block and the one around it: for requests that only read, within milliseconds."""
+    if _shared.get() is not None:
+        yield
+        return
     token = _shared.set(SharedReads())
     try:
         yield

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.permission_epoch import share_reads
 from tenancy.authz.permissions import check_permissions
 from tenancy.authz.port import PermissionCheck
-from tenancy.models import Project, Securable
+from tenancy.models import Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.projects import server_ref
+from tenancy.selectors.projects import list_projects_for, server_ref
 
 MAX_PROJECTS: Final = 100
-"""Projects that are checked, in order of creation."""
+"""Projects that are checked, of those that the user may see, in order of creation."""
 
 ON_SERVER: Final = {
     "users": Can.LIST_USERS,
@@ -51,10 +53,15 @@ GUARDED: Final = frozenset({*ON_SERVER, *ON_A_PROJECT})
 def find_open_sections(*, actor: Actor) -> OpenSections:
     """Return the sections that `actor` may open; those of projects if one project allows it.
 
-    Two statements, and one call of the authorizer.
+    Two statements, and at most three calls of the authorizer.
     """
+    with share_reads():
+        projects = [each.pk for each in list_projects_for(actor=actor)[:MAX_PROJECTS]]
+        return _check(actor, projects)
+
+
+def _check(actor: Actor, projects: Sequence[str]) -> OpenSections:
     server = server_ref()
-    projects = list(Project.objects.order_by("created_at", "id").values_list("pk", flat=True)[:MAX_PROJECTS])
     wanted: list[tuple[str, PermissionCheck]] = [(name, (action, server)) for name, action in ON_SERVER.items()]
     wanted += [
         (name, (action, ObjectRef(Securable.Type.PROJECT, project_id)))

@@ -116,21 +116,22 @@ def preview_grants_for(
     to_grant = [each for each in dict.fromkeys(grants) if each not in present]
     to_revoke = [each for each in dict.fromkeys(revocations) if each in present]
     unchanged = [each for each in grants if each in present] + [each for each in revocations if each not in present]
+    changed = {grantee for _, grantee in (*to_grant, *to_revoke)}
     if ref.type is Securable.Type.ROLE:
         names = name_principals(grantees)
         effects, affected, lost = None, _Affected(set()), list[str]()
     else:
-        changed = {grantee for _, grantee in (*to_grant, *to_revoke)}
         review = ObjectReview(ref, roles={each.role_id for each in changed if each.role_id is not None})
         affected = _find_affected(actor, changed, review.graph)
         names = name_principals(grantees.union(affected.principals))
         existing = [each for each in affected.principals if names[each].exists]
         effects, lost = _compare(actor, review, to_grant, to_revoke, existing)
+    digest = digest_of(ref, [row for row in rows if row.grantee in changed])
     granted_names = dict.fromkeys(privilege for privilege, _ in to_grant)
     below = [(name, tuple(reached_below(ref.type.value, name).items())) for name in granted_names]
     return GrantPreview(
         to_grant, to_revoke, unchanged, effects, affected.is_complete, affected.withheld, lost,
-        [(name, reached) for name, reached in below if reached], digest_of(ref, rows), names,
+        [(name, reached) for name, reached in below if reached], digest, names,
     )  # fmt: skip
 
 

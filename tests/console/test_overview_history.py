@@ -16,16 +16,18 @@ from catalog.models import LargeTable, SlowTable, Tabular, WarehouseSize, Wareho
 from catalog.selectors import overview
 from catalog.selectors.overview import Overview, get_overview_for
 from catalog.selectors.overview_history import list_moments
+from catalog.selectors.overview_operations import list_latest_changes
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tasks.models import Task
-from tenancy.actor import INTERNAL, Grantee
-from tenancy.models import Grant, Securable, User
-from tenancy.models.securable import securable_id
+from tenancy.actor import INTERNAL, Actor, Grantee
+from tenancy.models import Grant, OutboxEvent, Securable, User
+from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project, server_ref
 from tenancy.services.project_tasks import schedule_project_tasks
+from tests.authz.tree_fixtures import give
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
@@ -170,6 +172,37 @@ def test_grants_that_expire_soon(warehouse: Warehouse, other: Warehouse) -> None
     found = shown().expiring_grants
     assert found is not None
     assert found.count == 1
+
+
+def test_hidden_warehouses_are_not_counted(
+    warehouse: Warehouse, other: Warehouse, builtin: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who sees the second warehouse alone: it is found behind the limit, and nothing tells of the others."""
+    reader = Actor(user_id="local~reader")
+    give("select", ObjectRef(Securable.Type.WAREHOUSE, other.pk), reader)
+    monkeypatch.setattr(overview, "MAX_WAREHOUSES", 1)
+    found = get_overview_for(actor=reader, projects=[get_project(None)], moments=[])
+    assert ([each.warehouse for each in found.counts], found.has_more) == ([other], False)
+    assert shown().has_more
+
+
+def test_latest_changes_of_a_quiet_warehouse(
+    warehouse: Warehouse, other: Warehouse, create_table: Callable[..., dict[str, Any]]
+) -> None:
+    create_table("quiet")
+    events = [
+        OutboxEvent(
+            object_key=f"table:{new_id()}", sequence=1, type="updateTable", at=NOW, public_id=str(new_id()),
+            names='["ns", "busy"]', warehouse_id=other.pk, actor="oidc~spark",
+        )
+        for _ in range(600)
+    ]  # fmt: skip
+    OutboxEvent.objects.bulk_create(events)
+    changes = list_latest_changes([warehouse.pk], {warehouse.pk})
+    assert changes[0].names[-1] == "quiet"
+    assert {each.warehouse_id for each in changes} == {warehouse.pk}
+    both = list_latest_changes([warehouse.pk, other.pk], ())
+    assert [(each.names, each.actor, each.kind) for each in both] == [(("ns", "busy"), "", "table")] * 8
 
 
 def test_the_number_of_statements_is_that_of_the_docstring(warehouse: Warehouse, other: Warehouse) -> None:

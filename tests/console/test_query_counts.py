@@ -13,11 +13,14 @@ from icekeeper.kernel.clock import now
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tenancy.authz.permission_epoch import permission_epoch
 from tests.console.conftest import Open
+from tests.console.rights_pages import Objects, list_pages, pages_with_actions
 from tests.console.test_rights import Ids, grants, ids, pages_and_calls, pages_of_changes  # noqa: F401 - fixtures
+from tests.console.test_rights_of_lists import objects  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_databases]
 
 RECORDED = Path(__file__).with_name("query_counts.json")
+RECORDED_OF_LISTS = Path(__file__).with_name("query_counts_of_lists.json")
 MAX_STATEMENTS = 15
 
 
@@ -60,10 +63,41 @@ def test_query_counts(grants: None, ids: Ids, open_as: Open) -> None:  # noqa: F
         page = browser.get(address)
         assert page.status == 200, address
         counts[_name(address, ids)] = page.statements
+    _compare(RECORDED, counts)
+
+
+@pytest.mark.usefixtures("cached_permissions")
+def test_query_counts_of_lists(objects: Objects, open_as: Open) -> None:  # noqa: F811
+    """Counts of pages of the server and of a project; those of the server are opened by an instance admin."""
+    lead, instance = open_as("lead"), open_as("instance")
+    counts = {}
+    for address in [*(each.address for each in list_pages(objects)), *pages_with_actions(objects)]:
+        permission_epoch.poll()
+        browser = instance if lead.get(address).status == 403 else lead
+        browser.get(address)
+        page = browser.get(address)
+        assert page.status in {200, 302}, address
+        counts[_name_of_list(address, objects)] = page.statements
+    _compare(RECORDED_OF_LISTS, counts)
+
+
+def _compare(recorded: Path, counts: dict[str, int]) -> None:
     if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
-        RECORDED.write_text(json.dumps(dict(sorted(counts.items())), indent=1) + "\n")
-    assert counts == json.loads(RECORDED.read_text())
+        recorded.write_text(json.dumps(dict(sorted(counts.items())), indent=1) + "\n")
+    assert counts == json.loads(recorded.read_text())
     assert max(counts.values()) <= MAX_STATEMENTS
+
+
+def _name_of_list(address: str, of: Objects) -> str:
+    named = {
+        of.warehouse: "{warehouse}", of.project: "{project}", of.namespace: "{namespace}", of.table: "{table}",
+        of.role: "{role}", of.inner_role: "{inner role}", of.token: "{token}", of.tag: "{tag}",
+        of.account.partition("~")[2]: "{account}", next(iter(of.dropped.values())): "{dropped}",
+        of.tasks[next(iter(of.dropped))]: "{task}",
+    }  # fmt: skip
+    for found, kind in named.items():
+        address = address.replace(found, kind)
+    return address
 
 
 def _name(address: str, ids: Ids) -> str:  # noqa: F811

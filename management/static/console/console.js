@@ -123,7 +123,31 @@
     });
   }
 
-  document.addEventListener("ik-refreshed", (event) => setUpTimes(event.detail));
+  // Fields are in UTC without this script. It shows them in the reader's zone, and sends UTC.
+  function setUpTimeFields(root) {
+    $$("input[type=datetime-local][name]", root).forEach((field) => {
+      const inMinutes = (at) => at.toISOString().slice(0, 16);
+      const sent = document.createElement("input");
+      sent.type = "hidden";
+      sent.name = field.name;
+      sent.value = field.value;
+      field.removeAttribute("name");
+      field.after(sent);
+      const given = new Date(`${field.value}Z`);
+      if (!isNaN(given)) field.value = inMinutes(new Date(given - given.getTimezoneOffset() * 60000));
+      field.addEventListener("input", () => {
+        const at = new Date(field.value);
+        sent.value = isNaN(at) ? "" : inMinutes(at);
+      });
+      const zone = $("[data-zone]", field.closest("label, .ik-field, .ik-inline-field") || root);
+      if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone || zone.textContent;
+    });
+  }
+
+  document.addEventListener("ik-refreshed", (event) => {
+    setUpTimes(event.detail);
+    setUpTimeFields(event.detail);
+  });
 
   // --- One of several panels -----------------------------------------------------------------------------------
 
@@ -235,7 +259,10 @@
 
   async function fetchPart(url) {
     const response = await fetch(url, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
-    if (response.redirected) window.location.reload();
+    if (response.redirected) {
+      window.location.reload(); // to the sign-in page
+      throw new Error("signed out");
+    }
     if (!response.ok) throw new Error(String(response.status));
     return response.text();
   }
@@ -332,6 +359,7 @@
   setUpTheme();
   setUpMenus();
   setUpTimes(document);
+  setUpTimeFields(document);
   setUpPanels(document);
   setUpSearch();
   setUpTree();

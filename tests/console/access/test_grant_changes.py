@@ -362,6 +362,15 @@ def test_another_grant_to_the_same_principal_is_a_conflict(lake: Lake, sign_in: 
     assert ("select", "local~guest") not in held(lake)
 
 
+def test_what_is_left_out_is_no_conflict(lake: Lake, sign_in: SignIn) -> None:
+    lake.give("select", "lines", "local~guest")
+    client = sign_in("steward")
+    shown = preview(client, lake, {"on": ["select user:local~guest", "modify user:local~admin"]})
+    assert fields(shown)["grant"] == ["modify user:local~admin"]
+    assert client.post(lake.form("lines", "save"), fields(shown)).status_code == 302
+    assert ("modify", "local~admin") in {(each[0], each[1]) for each in held(lake)}
+
+
 def test_a_change_of_other_principals_is_no_conflict(lake: Lake, sign_in: SignIn) -> None:
     client = sign_in("steward")
     sent = fields(preview(client, lake, {"on": ["select user:local~guest"]}))

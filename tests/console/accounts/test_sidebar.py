@@ -8,8 +8,12 @@ from django.test.utils import CaptureQueriesContext
 
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.port import AuthorizationBackendError
+from tenancy.models import Securable
+from tenancy.models.securable import ObjectRef
+from tenancy.selectors import console_sections
 from tenancy.selectors.console_sections import GUARDED, find_open_sections
 from tenancy.services.projects import create_project
+from tests.authz.tree_fixtures import give
 from tests.console.accounts.conftest import Kind, SignIn
 
 pytestmark = pytest.mark.django_db
@@ -25,6 +29,15 @@ def test_entries_by_kind_of_user(sign_in: SignIn) -> None:
         Kind.ENGINEER: {"roles", "tags", "statistics", "sql"},
         Kind.GUEST: set(),
     }
+
+
+def test_projects_that_the_user_does_not_see_are_not_counted(sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest of many projects is the only one of the user."""
+    sign_in(Kind.GUEST)
+    newest = create_project(actor=INTERNAL, name="newest")
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, newest.pk), Actor(user_id=Kind.GUEST.value))
+    monkeypatch.setattr(console_sections, "MAX_PROJECTS", 1)
+    assert {"roles", "sql"} <= find_open_sections(actor=Actor(user_id=Kind.GUEST.value)).allowed
 
 
 def test_statements_do_not_depend_on_the_number_of_projects(sign_in: SignIn) -> None:

@@ -170,6 +170,23 @@ def test_a_member_is_added_without_a_script(visit: Visit, console: ConsoleServer
     context.close()
 
 
+def test_times_are_in_the_zone_of_the_reader(visit: Visit, console: ConsoleServer) -> None:
+    """A field shows and takes the time of the reader's zone, which is 5:30 ahead, and the server gets UTC."""
+    visitor = visit(User.INSTANCE_ADMIN)
+    context = visitor.context.browser.new_context(
+        storage_state=visitor.context.storage_state(), timezone_id="Asia/Kolkata", base_url=console.base_url
+    )
+    page = context.new_page()
+    page.goto("/ui/audit/?start=2026-11-01T00:00")
+    field = page.get_by_label("From (Asia/Calcutta)").or_(page.get_by_label("From (Asia/Kolkata)"))
+    expect(field).to_have_value("2026-11-01T05:30")
+    field.fill("2026-11-02T05:30")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**start=2026-11-02T00%3A00**")
+    expect(field).to_have_value("2026-11-02T05:30")
+    context.close()
+
+
 def test_rows_are_read(visit: Visit, console: ConsoleServer) -> None:
     visitor = visit(User.DATA_ENGINEER, phone=True)
     visitor.open(f"/ui/warehouse/{console.ids['warehouse']}/table/{console.ids['table']}/preview/")

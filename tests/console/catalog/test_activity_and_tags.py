@@ -38,6 +38,8 @@ def test_activity_shows_what_the_user_may_see(
     Task.objects.create(
         queue="tabular_purge", warehouse_id=ids.warehouse, entity_type="table", entity_id=own_id, entity_name=["a"]
     )
+    for milliseconds in (-(10**14), 10**18):  # writers may claim any time
+        Snapshot.objects.create(tabular_id=own_id, snapshot_id=milliseconds, timestamp_ms=milliseconds, summary={})
     base = f"/ui/warehouse/{ids.warehouse}/table/{ids.tables['open']}/activity/"
     lead, engineer = open_as("lead"), open_as("engineer")
     whole = lead.get(base).text

@@ -14,7 +14,7 @@ from django.conf import settings
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for
-from catalog.services import preview
+from catalog.services import preview, sql_query
 from catalog.services.preview import Preview, preview_rows
 from catalog.services.row_access import ReadFailed, reading_slot
 from catalog.services.sql_query import run_sql
@@ -32,7 +32,10 @@ from tests.harness.wsgi_client import ApiClient
 from tests.iceberg_rest.lake_fixtures import create_table as create_in_lake
 from tests.iceberg_rest.lake_fixtures import new_lake
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
+from tests.parts.certificates import create_authority
 from tests.parts.minio import Minio
+from tests.parts.recorder import Recorder
+from tests.storage.open_store_fixtures import use_storage_settings
 
 pytestmark = [pytest.mark.django_db]
 
@@ -137,9 +140,12 @@ def test_files_outside_of_the_table_are_not_read(
 
 
 def test_rows_in_an_object_store(
-    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch
+    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Read by credentials of STS that MinIO limits to the table; without vending there is no preview."""
+    """Read by credentials of STS that MinIO limits to the table; without vending there is no preview.
+
+    The certificate of a store may be of the authority in `ICEKEEPER__STORAGE__CA_BUNDLE`.
+    """
     keep_secrets(monkeypatch)
     lake: ApiClient = new_lake(minio, bucket)
     created = create_in_lake(lake)
@@ -151,7 +157,19 @@ def test_rows_in_an_object_store(
     sql = 'SELECT sum(id) FROM "ns".t WHERE name IS NOT NULL'
     queried = run_sql(actor=INTERNAL, warehouse_id=warehouse.pk, sql=sql, max_rows=10, max_text=10)
     assert (queried.rows, queried.has_more) == ([["7139"]], False)
+    monkeypatch.setattr(sql_query, "MAX_FRAME", 100)
+    with pytest.raises(ReadFailed, match="too large"):
+        run_sql(actor=INTERNAL, warehouse_id=warehouse.pk, sql=sql, max_rows=10, max_text=10)
+
+    authority, tls = create_authority(tmp_path)
+    use_storage_settings(monkeypatch, ca_bundle=authority)
+    with Recorder(minio.port, tls) as recorder:
+        secure = {**warehouse.storage_profile, "endpoint": recorder.endpoint}
+        Warehouse.objects.filter(pk=warehouse.pk).update(storage_profile=secure, version=warehouse.version + 1)
+        assert len(read(warehouse.pk).rows) == 100
+        assert any("rows.parquet" in each.target for each in recorder.requests)
+
     profile = {**warehouse.storage_profile, "sts-enabled": False}
-    Warehouse.objects.filter(pk=warehouse.pk).update(storage_profile=profile, version=warehouse.version + 1)
+    Warehouse.objects.filter(pk=warehouse.pk).update(storage_profile=profile, version=warehouse.version + 2)
     with pytest.raises(ReadFailed, match="vends no credentials"):
         read(warehouse.pk)
