@@ -90,7 +90,8 @@ def read_history(
     """Return the sums over warehouses, given with the times of their creation, at each of the moments. One statement.
 
     Requires the permission to list everything in each. Before anything was recorded, they are zero if all of the
-    warehouses are younger than the first moment, else None. The time of recording is that at which the project's next task of the queue `statistics` was created.
+    warehouses are younger than the first moment, else None. Numbers were recorded when the project's next task of the
+    queue `statistics` was created.
     """
     if not warehouses or not moments:
         return History()

@@ -91,6 +91,10 @@ def _queue_health(*row: Any) -> QueueHealth:
     return found if found.oldest is None else found._replace(oldest=as_datetime(found.oldest))
 
 
+_ENDS: Final = ("drop", "expire")
+"""How the types of events begin after which an object has no page."""
+
+
 class _ChangeRow(NamedTuple):
     type: str
     object_key: str
@@ -129,12 +133,15 @@ def list_latest_changes(warehouse_ids: Sequence[UUID], with_actor: Collection[UU
         return []
     statement = _LATEST_CHANGES[connections[settings.READ_DATABASE].vendor]
     rows = fetch_all(settings.READ_DATABASE, statement, [list(warehouse_ids), MAX_CHANGES, MAX_CHANGES])
-    return [_change(_ChangeRow(*row), with_actor) for row in rows]
+    found, newest = [_ChangeRow(*row) for row in rows], dict[str, str]()
+    for row in found:
+        newest.setdefault(row.object_key, row.type)
+    return [_change(row, with_actor, exists=not newest[row.object_key].startswith(_ENDS)) for row in found]
 
 
-def _change(row: _ChangeRow, with_actor: Collection[UUID]) -> LatestChange:
+def _change(row: _ChangeRow, with_actor: Collection[UUID], *, exists: bool) -> LatestChange:
     kind, warehouse_id = row.object_key.partition(":")[0], as_uuid(row.warehouse_id)
-    uuid = parse_id(row.public_id) if kind in {*Tabular.Kind.values, "namespace"} else None
+    uuid = parse_id(row.public_id) if exists and kind in {*Tabular.Kind.values, "namespace"} else None
     return LatestChange(
         row.type, tuple(json.loads(row.names)), as_datetime(row.at), row.actor if warehouse_id in with_actor else "",
         warehouse_id, kind if uuid else "", uuid,

@@ -24,12 +24,16 @@ from tenancy.models import Securable
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """The protection of a namespace or tabular, with its internal id and its project's."""
+    """The protection of a namespace or tabular, with its internal id and its project's.
+
+    `names` are the levels of a namespace, with the name of a tabular at the end; empty where they were not read.
+    """
 
     own_id: UUID
     project_id: str
     is_protected: bool
     updated_at: datetime
+    names: tuple[str, ...] = ()
 
 
 def get_protection_for(
@@ -81,7 +85,7 @@ def set_protection(
                 Change.PROTECTION_SET, subject=row.pk, object_type=kind.value, project=found.project_id,
                 warehouse=warehouse_id, uuid=object_id, is_protected=is_protected, levels=_names(row),
             )  # fmt: skip
-    return Protection(row.pk, found.project_id, is_protected, row.updated_at)
+    return Protection(row.pk, found.project_id, is_protected, row.updated_at, tuple(_names(row)))
 
 
 def _lock(kind: Securable.Type, own_id: UUID) -> Namespace | Tabular | None:

@@ -87,6 +87,7 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
         "breadcrumb": [Crumb(title)],
         "message": message,
         "hint": hint,
+        "user_id": getattr(getattr(request, "actor", None), "user_id", None) if isinstance(known, Forbidden) else None,
         "can_retry": not known.is_final and not isinstance(known, Forbidden),
         "request_id": request.META.get("icekeeper.request_id", ""),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -299,8 +299,10 @@ def _require_valid(ref: ObjectRef, difference: Difference) -> None:
         if not is_privilege(ref.type, each.privilege):
             raise InvalidGrantPrivilege(f"{each.privilege!r} cannot be granted on a {ref.type}", field="privilege")
         if each.expires_at is not None and each.expires_at <= at:
-            message = f"{each.privilege} for {each.grantee} would have ended already: {each.expires_at}"
-            raise GrantExpired(message, field="expires-at")
+            end = f"{each.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            raise GrantExpired(
+                f"{each.privilege} for {each.grantee} would have ended already: {end}", field="expires-at"
+            )
         if ref.type is Securable.Type.ROLE and each.grantee.role_id == ref.id:
             raise SelfAssignment(f"Role {ref.id} cannot be granted to itself", field="principal")
 

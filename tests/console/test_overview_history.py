@@ -177,7 +177,7 @@ def test_grants_that_expire_soon(warehouse: Warehouse, other: Warehouse) -> None
 def test_hidden_warehouses_are_not_counted(
     warehouse: Warehouse, other: Warehouse, builtin: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user who sees the second warehouse alone: it is found behind the limit, and nothing tells of the others."""
+    """A user who sees the second warehouse alone: it is found behind the limit, and no others are hinted at."""
     reader = Actor(user_id="local~reader")
     give("select", ObjectRef(Securable.Type.WAREHOUSE, other.pk), reader)
     monkeypatch.setattr(overview, "MAX_WAREHOUSES", 1)

@@ -29,7 +29,6 @@ from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
 from management.admin.warehouse_choice import list_warehouses_by_project
-from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.selectors import get_warehouse_for, list_warehouses_for
 from tenancy.actor import Actor
@@ -265,7 +264,7 @@ class TreeFragment(Page):
                 actor=self.actor, action=Can.INCLUDE_IN_LIST, warehouse_id=address.warehouse_id
             )
             if warehouse.status != Warehouse.Status.ACTIVE:
-                raise no_such_warehouse(warehouse.pk)
+                return steps_of(warehouse_path(warehouse, warehouse.project))[:-1], at  # nothing in it is shown
             return steps_of(warehouse_path(warehouse, warehouse.project)), at
         if address.kind == NAMESPACE:
             found = locate_namespace_for(

@@ -20,6 +20,7 @@ from catalog.selectors.tables.change_preview import (
     preview_change_for,
 )
 from catalog.services.tables.bulk_changes import drop_tabulars, set_protection_of_tabulars
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.restore import read_targets
@@ -97,7 +98,7 @@ class ContentsChangePage(Page):
             digest=preview.digest,
         )
         text = ngettext("%(count)s object was dropped.", "%(count)s objects were dropped.", count) % {"count": count}
-        undo = None if expires_at is None else undo_drop(warehouse_id, preview.changed)
+        undo = None if expires_at is None or expires_at <= now() else undo_drop(warehouse_id, preview.changed)
         return done_with_undo(self.request, url, text, undo)
 
     def _preview(self, given: QueryDict) -> tuple[TabularChange, ChangePreview]:

@@ -75,6 +75,7 @@ class NamespacePage(Page):
             shown |= activity_context(self.request, self.actor, subject)
         else:
             shown |= tags_context(
+                self.request,
                 self.actor,
                 project=namespace.warehouse.project,
                 path=found.path,

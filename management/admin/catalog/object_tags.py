@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -23,6 +24,7 @@ from catalog.selectors.tagged_objects import TagTargetKey
 from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.errors.types import BadRequest, Forbidden, NotFound
 from icekeeper.kernel.http.paging import Page as ListingPage
+from management.admin.form_pages import message_of
 from management.admin.navigation import VIEW_OF_KIND
 from management.admin.pages import Page
 from tenancy.actor import Actor
@@ -37,9 +39,19 @@ MAX_LENGTH: Final = 256
 
 
 def tags_context(
-    actor: Actor, *, project: Project, path: Sequence[PathStep], ref: ObjectRef, warehouse_id: UUID, public_id: UUID
+    request: HttpRequest,
+    actor: Actor,
+    *,
+    project: Project,
+    path: Sequence[PathStep],
+    ref: ObjectRef,
+    warehouse_id: UUID,
+    public_id: UUID,
 ) -> dict[str, Any]:
-    """Return the tags of an object that the actor sees, and the address of the forms if they may manage them."""
+    """Return the tags of an object that the actor sees, and the address of the forms if they may manage them.
+
+    The query has what was entered in a form that failed.
+    """
     names = {(step.kind, step.id): step.name for step in path}
     rows = [_row(each, names) for each in effective_tags_on(ref)]
     if not is_allowed(actor, Can.MANAGE_TAGS, *ref):
@@ -51,7 +63,8 @@ def tags_context(
         definitions = []
     suggested = [each.name for each in definitions if ref.type.value in each.scope]
     url = reverse("admin:object-tags", args=[warehouse_id, ref.type.value, public_id])
-    return {"tags": rows, "tags_url": url, "tag_names": suggested}
+    entered = {name: request.GET.get(name, "")[:MAX_LENGTH] for name in ("tag", "tag-value")}
+    return {"tags": rows, "tags_url": url, "tag_names": suggested, "tag_entered": entered}
 
 
 def _row(tag: TargetTag, names: Mapping[tuple[str, str], str]) -> dict[str, Any]:
@@ -73,6 +86,7 @@ class ObjectTagsAction(Page):
             raise BadRequest("action: must be one of the buttons of the page")
         name = request.POST.get("name", "").strip()[:MAX_LENGTH]
         project = self._project(warehouse_id, kind, object_id)
+        entered: dict[str, str] = {}
         key = TagTargetKey(warehouse_id, Securable.Type(kind), object_id)
         try:
             if action == "attach":
@@ -83,8 +97,11 @@ class ObjectTagsAction(Page):
                 detach_tag(actor=self.actor, project=project, key=key, name=name)
                 messages.success(request, _("Tag %(name)s removed") % {"name": name})
         except (BadRequest, TagDefinitionNameNotFound) as error:
-            messages.error(request, error.message)
-        return HttpResponseRedirect(reverse(f"{VIEW_OF_KIND[kind]}-tab", args=[warehouse_id, object_id, "properties"]))
+            text = _("This tag does not exist in the project.") if isinstance(error, TagDefinitionNameNotFound) else ""
+            messages.error(request, text or message_of(error))
+            entered = {"tag": name, "tag-value": request.POST.get("value", "")[:MAX_LENGTH]}
+        url = reverse(f"{VIEW_OF_KIND[kind]}-tab", args=[warehouse_id, object_id, "properties"])
+        return HttpResponseRedirect(f"{url}?{urlencode(entered)}#tags" if entered else url)
 
     def _project(self, warehouse_id: UUID, kind: str, object_id: UUID) -> Project:
         """Return the project of an object that the caller sees. Raises the `NoSuch...` of its kind (404)."""

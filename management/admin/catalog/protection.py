@@ -30,16 +30,22 @@ class ProtectionAction(Page):
         is_protected = STATES.get(request.POST.get("protected", ""))
         if is_protected is None:
             raise BadRequest("protected: must be true or false")
-        set_protection(
+        found = set_protection(
             actor=self.actor,
             warehouse_id=warehouse_id,
             kind=Securable.Type(kind),
             object_id=object_id,
             is_protected=is_protected,
         )
-        done = _("It is protected: drops fail without force.") if is_protected else _("It is not protected any more.")
+        done = (
+            _("%(name)s is protected: drops fail without force.")
+            if is_protected
+            else _("%(name)s is not protected any more.")
+        )
         undo = Undo(
             reverse("admin:protection", args=[warehouse_id, kind, object_id]),
             [("protected", "false" if is_protected else "true")],
         )
-        return done_with_undo(request, object_url(kind, object_id, warehouse_id), done, undo)
+        return done_with_undo(
+            request, object_url(kind, object_id, warehouse_id), done % {"name": ".".join(found.names)}, undo
+        )

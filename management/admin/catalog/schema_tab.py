@@ -13,6 +13,7 @@ from catalog.iceberg.types import TableMetadata
 from catalog.identifiers import Identifier
 from icekeeper.kernel.errors.types import NotFound
 from management.admin.catalog.metadata_facts import find_schema
+from management.admin.catalog.snippets import CATALOG
 from management.admin.json_view import json_lines
 
 MAX_COLUMNS: Final = 2_000
@@ -43,7 +44,9 @@ def schema_context(metadata: TableMetadata, identifier: Identifier, query: Mappi
         "partition_specs": list_partition_specs(metadata) if is_table else (),
         "sort_orders": list_sort_orders(metadata) if is_table else (),
         "schema_json": json_lines(schema),
-        "create_statements": _create_statements(metadata, [*identifier.levels, identifier.name]) if is_table else (),
+        "create_statements": _create_statements(metadata, [CATALOG, *identifier.levels, identifier.name])
+        if is_table
+        else (),
     }
 
 

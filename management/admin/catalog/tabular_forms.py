@@ -18,6 +18,7 @@ from catalog.selectors.browse import LocatedTabular, locate_tabular_for
 from catalog.selectors.tables.change_preview import TabularChange, change_digest
 from catalog.services.tables.bulk_changes import drop_tabulars
 from catalog.services.tables.rename import rename_tabular
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, Conflict, NoSuchNamespace, NotFound
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.destinations import list_destinations
@@ -167,7 +168,7 @@ class TabularDropPage(TabularForm):
             digest=digest,
         )
         above = object_url(NAMESPACE, tabular.namespace_id, self.warehouse_id)
-        if expires_at is None:
+        if expires_at is None or expires_at <= now():
             return self.done(above, _("%(name)s was dropped.") % {"name": str(identifier)})
         text = _("%(name)s was dropped. It can be restored until %(time)s.") % {
             "name": str(identifier), "time": expires_at.strftime("%Y-%m-%d %H:%M UTC"),

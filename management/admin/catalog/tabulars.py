@@ -117,6 +117,7 @@ class TabularPage(Page):
     def _tags(self) -> dict[str, Any]:
         tabular = self.located.tabular
         return tags_context(
+            self.request,
             self.actor,
             project=tabular.namespace.warehouse.project,
             path=self.located.path,

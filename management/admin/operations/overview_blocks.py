@@ -132,6 +132,18 @@ def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[di
                 "label": _("Tasks"),
             }
         )
+    retrying = sum(each.retrying for each in overview.queues)
+    if retrying:
+        rows.append(
+            {
+                "tone": "warning",
+                "icon": "refresh",
+                "subject": ngettext("%(count)s task failed", "%(count)s tasks failed", retrying) % {"count": retrying},
+                "text": ngettext("and is tried again later", "and are tried again later", retrying),
+                "url": reverse("admin:tasks"),
+                "label": _("Tasks"),
+            }
+        )
     slow = [each for each in slowest if each["reason"] and each["seconds"] >= SLOW_PLANNING]
     if slow:
         rows.append(
@@ -183,5 +195,5 @@ def _change(change: LatestChange) -> dict[str, Any]:
         "name": ".".join(change.names),
         "at": change.at,
         "actor": change.actor,
-        "url": None if change.type.startswith("drop") else url,
+        "url": url,
     }

@@ -252,7 +252,8 @@ class WarehouseEditPage(WarehousePart):
         except CatalogError as error:
             form.show_error(error)
             return self.render(self._shown(slug, form), status=error.status)
-        messages.success(request, _("Warehouse %(name)s was changed.") % {"name": changed.name})
+        values = {"name": changed.name, "part": edit.title}
+        messages.success(request, _("%(part)s of the warehouse %(name)s was changed.") % values)
         return HttpResponseRedirect(reverse("admin:warehouse-edit", args=[changed.pk]))
 
     def _shown(

@@ -238,7 +238,12 @@
     dialog.addEventListener("click", (event) => {
       if (event.target === dialog) dialog.close();
     });
-    $$("[data-open-search]").forEach((button) => button.addEventListener("click", open));
+    $$("[data-open-search]").forEach((button) =>
+      button.addEventListener("click", (event) => {
+        event.preventDefault();
+        open();
+      }),
+    );
     document.addEventListener("keydown", (event) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
@@ -358,6 +363,7 @@
 
   setUpTheme();
   setUpMenus();
+  $$(".ik-tabs [aria-current]").forEach((tab) => tab.scrollIntoView({ block: "nearest", inline: "center" }));
   setUpTimes(document);
   setUpTimeFields(document);
   setUpPanels(document);

@@ -12,6 +12,7 @@
     document.documentElement.classList.toggle("dark", isDark);
   }
   apply();
+  document.documentElement.classList.add("ik-js"); // what needs a script is hidden without it
   system.addEventListener("change", apply);
   window.icekeeperTheme = {
     get: function () {

@@ -39,7 +39,7 @@ def test_what_each_kind_of_user_gets(sign_in: SignIn, tag: TagDefinition) -> Non
         assert is_escaped(shown)
         may = kind is not Kind.ENGINEER
         assert ("Create a tag" in listed.text) == may
-        for control in ("Change the definition", "Delete …", "Objects that only inherit"):
+        for control in ("Change the definition", "Delete…", "Objects that only inherit"):
             assert (control in shown.text) == may, (kind, control)
         assert f'href="{LIST}"' in listed.text
     guest = sign_in(Kind.GUEST)
