@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import OuterRef, Subquery
+from django.db.models import Exists, OuterRef, Q, Subquery
 
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.candidates import candidate_warehouses
@@ -22,7 +22,7 @@ from catalog.selectors.overview_rankings import Rankings, read_rankings
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
-from tasks.models import Task
+from tasks.models import NO_ID, Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, is_allowed, visible_objects
@@ -42,6 +42,7 @@ MAX_COUNTED: Final = 20_000
 """Objects that one page counts, in all warehouses together; numbers of further ones are those recorded last."""
 
 MAX_SHOWN_TASKS: Final = 3
+_ON_PROJECTS: Final = (Can.READ_AUDIT, Can.READ_GRANTS, Can.GET_PROJECT_TASKS)
 _ON_WAREHOUSES: Final = (Can.INCLUDE_IN_LIST, Can.LIST_EVERYTHING, Can.GET_ALL_TASKS, Can.CHANGE_OWNERSHIP)
 
 
@@ -57,9 +58,13 @@ class WarehouseCounts:
 
 @dataclass(frozen=True, slots=True)
 class FailedTask:
+    """`warehouse_id` is `NO_ID` for a task of a project itself, which alone has a `project_name`."""
+
     id: UUID
     queue: str
     name: tuple[str, ...]
+    project_id: str
+    project_name: str
     warehouse_id: UUID
     attempt: int
     message: str
@@ -131,12 +136,15 @@ def read_history_of_warehouse_for(*, actor: Actor, warehouse: Warehouse, moments
 
 @dataclass(slots=True)
 class _Visible:
-    """What a caller may see of warehouses. The last two are securables: projects whose own grants may be read, and
-    warehouses in which all grants may be managed."""
+    """What a caller may see of warehouses, and the ids of the projects whose own tasks they may see.
+
+    The last two are securables: projects whose own grants may be read, and warehouses in which all grants may be
+    managed."""
 
     whole: list[Warehouse] = field(default_factory=list)
     partly: list[Warehouse] = field(default_factory=list)
     with_tasks: list[UUID] = field(default_factory=list)
+    projects_with_tasks: list[str] = field(default_factory=list)
     with_actors: set[UUID] = field(default_factory=set)
     projects_with_grants: list[str] = field(default_factory=list)
     warehouses_with_grants: list[str] = field(default_factory=list)
@@ -147,7 +155,7 @@ def _check(actor: Actor, warehouses: Sequence[Warehouse], project_ids: Sequence[
     of_warehouses = [ObjectRef(Securable.Type.WAREHOUSE, each.pk) for each in warehouses]
     checks = [
         (Can.READ_AUDIT, server_ref()),
-        *((action, ref) for ref in of_projects for action in (Can.READ_AUDIT, Can.READ_GRANTS)),
+        *((action, ref) for ref in of_projects for action in _ON_PROJECTS),
         *((action, ref) for ref in of_warehouses for action in _ON_WAREHOUSES),
     ]
     decisions = iter(check_permissions(actor, checks))
@@ -155,9 +163,12 @@ def _check(actor: Actor, warehouses: Sequence[Warehouse], project_ids: Sequence[
     audited = set[str]()
     visible = _Visible()
     for project_id in project_ids:
-        if next(decisions) or audits_all:
+        is_audited, reads_grants, sees_tasks = (next(decisions) for _ in _ON_PROJECTS)
+        if is_audited or audits_all:
             audited.add(project_id)
-        if next(decisions):
+        if sees_tasks:
+            visible.projects_with_tasks.append(project_id)
+        if reads_grants:
             visible.projects_with_grants.append(securable_id(Securable.Type.PROJECT, project_id))
     for warehouse in warehouses:
         is_visible, sees_everything, sees_tasks, manages_grants = (next(decisions) for _ in _ON_WAREHOUSES)
@@ -187,7 +198,7 @@ def _read(visible: _Visible, moments: Sequence[datetime], *, has_more: bool) -> 
 
     ages = [(each.pk, each.created_at) for each in whole]
     project_ids = sorted({each.project_id for each in whole})
-    failed = read("tasks", lambda: _failed_tasks(visible.with_tasks), list[FailedTask]())
+    failed = read("tasks", lambda: _failed_tasks(visible.with_tasks, visible.projects_with_tasks), list[FailedTask]())
     queues = read("queues", lambda: list_queue_health(visible.with_tasks), list[QueueHealth]())
     return Overview(
         counts=read("counts", lambda: _counts(whole), ()),
@@ -261,9 +272,25 @@ def _current_counts(warehouse_ids: Sequence[UUID]) -> dict[UUID, tuple[int, ...]
     return {each: tuple(counts[each, kind.value] for kind in kinds) for each in complete}
 
 
-def _failed_tasks(warehouse_ids: Sequence[UUID]) -> list[FailedTask]:
-    rows = Task.objects.using(settings.READ_DATABASE).filter(warehouse_id__in=warehouse_ids, status=Task.Status.FAILED)
+def _failed_tasks(warehouse_ids: Sequence[UUID], project_ids: Sequence[str]) -> list[FailedTask]:
+    """Return failed tasks of those warehouses and projects, newest first. One statement.
+
+    A task of a project that failed is replaced by a new one: when that has succeeded, nothing needs attention any more.
+    """
+    of_project = Task.objects.filter(warehouse_id=NO_ID, project_id=OuterRef("project_id"), queue=OuterRef("queue"))
+    recovered = Exists(of_project.filter(status=Task.Status.SUCCESS, created_at__gt=OuterRef("created_at")))
+    # The index `task_by_status` finds both kinds by their warehouse.
+    failed = Task.objects.using(settings.READ_DATABASE).filter(
+        ~Q(warehouse_id=NO_ID) | (Q(project_id__in=project_ids) & ~recovered),
+        warehouse_id__in=[*warehouse_ids, *([NO_ID] if project_ids else [])],
+        status=Task.Status.FAILED,
+    )
+    name = Subquery(Project.objects.filter(pk=OuterRef("project_id")).values("name")[:1])
     return [
-        FailedTask(row.pk, row.queue, tuple(row.entity_name), row.warehouse_id, row.attempt, row.message)
-        for row in rows.order_by("-created_at", "-id")[: MAX_SHOWN_TASKS + 1]
-    ]
+        FailedTask(
+            row.pk, row.queue, tuple(row.entity_name), row.project_id,
+            (row.project_name or "") if row.warehouse_id == NO_ID else "",  # type: ignore[attr-defined]  # annotated
+            row.warehouse_id, row.attempt, row.message,
+        )
+        for row in failed.annotate(project_name=name).order_by("-created_at", "-id")[: MAX_SHOWN_TASKS + 1]
+    ]  # fmt: skip

@@ -24,7 +24,13 @@ from tasks.queue.control import TaskNotFound
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import WarehouseActionForbidden, check_permissions, deny_as_missing, require_permission
+from tenancy.authz.permissions import (
+    WarehouseActionForbidden,
+    check_permissions,
+    deny_as_missing,
+    is_allowed,
+    require_permission,
+)
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 
@@ -147,6 +153,10 @@ def find_controllable_for(*, actor: Actor, warehouse_id: UUID, tasks: Sequence[T
     decided = check_permissions(actor, [(Can.CONTROL_TASKS, ref) for ref in entities.values()])
     controllable = {own_id for own_id, is_allowed in zip(entities, decided, strict=True) if is_allowed}
     return frozenset(task.pk for task in tasks if task.entity_id in controllable)
+
+
+def may_control_project_tasks(*, actor: Actor, project: Project) -> bool:
+    return is_allowed(actor, Can.CONTROL_PROJECT_TASKS, Securable.Type.PROJECT, project.pk)
 
 
 def list_project_tasks_for(

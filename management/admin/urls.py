@@ -75,6 +75,7 @@ urlpatterns = [
     page("profile/", ProfilePage, "profile"),
     page("project/add/", ProjectAddPage, "project-add"),
     page("project/<str:project_id>/", ProjectPage, "project"),
+    page("project/<str:project_id>/task/<uuid:task_id>/", TaskPage, "project-task"),
     page("project/<str:project_id>/access/", ProjectAccessPage, "project-access"),
     page("server/access/", ServerAccessPage, "server-access"),
     page("role/<uuid:role_id>/access/", RoleAccessPage, "role-access"),

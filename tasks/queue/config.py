@@ -199,10 +199,14 @@ def get_queue_config(queue: QueueDefinition, project_id: str, warehouse_id: UUID
 
 
 def list_queue_configs(project_id: str, warehouse_id: UUID) -> dict[str, QueueConfig]:
-    """Return the configuration of each queue of a warehouse by name, an empty one where none is stored."""
+    """Return the configuration of each queue of a warehouse by name, an empty one where none is stored.
+
+    With `NO_ID` as the warehouse, of each queue of the project itself.
+    """
     rows = TaskQueueConfig.objects.filter(project_id=project_id, warehouse_id=warehouse_id)
     found = {row.queue: QueueConfig(row.config, row.max_seconds_since_last_heartbeat) for row in rows}
-    names = (queue.name for queue in QUEUES.values() if queue.scope == "warehouse")
+    scope = "project" if warehouse_id == NO_ID else "warehouse"
+    names = (queue.name for queue in QUEUES.values() if queue.scope == scope)
     return {name: found.get(name, QueueConfig({}, None)) for name in names}
 
 

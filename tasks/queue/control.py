@@ -129,9 +129,9 @@ def get_tasks(
     return _require_all(task_ids, _in_order(task_ids, project_id, warehouse_id))
 
 
-def find_tasks(task_ids: Sequence[UUID], *, warehouse_id: UUID) -> list[Task]:
-    """As `get_tasks`, without those that do not exist in the warehouse."""
-    return list(_in_order(task_ids, None, warehouse_id))
+def find_tasks(task_ids: Sequence[UUID], *, warehouse_id: UUID | None, project_id: str | None = None) -> list[Task]:
+    """As `get_tasks`, without those that do not exist there."""
+    return list(_in_order(task_ids, project_id, warehouse_id))
 
 
 def lock_tasks(

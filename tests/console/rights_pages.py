@@ -51,6 +51,8 @@ class Objects:
     """By full name: one in a visible namespace, one in a hidden one."""
     tasks: Mapping[str, str]
     """Those that purge the dropped tables, by the name of the table."""
+    project_task: str
+    """One of the project itself."""
     role: str
     inner_role: str
     account: str
@@ -117,6 +119,8 @@ def list_pages(of: Objects) -> list[ListPage]:
         ListPage(f"/ui/deleted/?warehouse={of.warehouse}", ApiCall(f"{warehouse}/deleted-tabulars"), dropped,
                  _dropped_names),
         ListPage(f"/ui/task/?warehouse={of.warehouse}", ApiCall(f"{warehouse}/task/list", {}), tasks),
+        ListPage(f"/ui/task/?{in_project}", ApiCall("/project/task/list", {}),
+                 {f"/ui/project/{of.project}/task/{of.project_task}/": f'"task-id":"{of.project_task}"'}),
         ListPage("/ui/statistics/", ApiCall("/endpoint-statistics", {"warehouse": {"type": "all"}}),
                  {"/catalog/v1/counted": "/catalog/v1/counted"}),
         ListPage(f"/ui/principals/?q=inner&{in_project}", ApiCall("/search/role", {"search": "inner"}),
@@ -167,6 +171,12 @@ def pages_with_actions(of: Objects) -> dict[str, ApiCall]:
         f"{at}/table/{of.table}/access/": table,
         f"/ui/sql/?warehouse={of.warehouse}&table={of.table}": table,
         f"{at}/task/{task}/": ApiCall(f"{warehouse}/task/by-id/{task}"),
+        f"/ui/project/{of.project}/task/{of.project_task}/": ApiCall(
+            project, action="get_project_tasks", hidden=404
+        ),
+        f"/ui/task/change/?project={of.project}&action=cancel&task={of.project_task}": ApiCall(
+            project, action="get_project_tasks", hidden=404
+        ),
         f"/ui/task/change/?warehouse={of.warehouse}&action=cancel&task={task}": ApiCall(warehouse),
         f"/ui/deleted/restore/{dropped}": ApiCall(f"{warehouse}/deleted-tabulars"),
         f"/ui/deleted/delete/{dropped}": ApiCall(f"{warehouse}/deleted-tabulars"),
@@ -208,6 +218,8 @@ def sent_forms(of: Objects) -> list[SentForm]:
     }  # fmt: skip
     undrop = {"targets": [{"type": "table", "id": uuid}]}
     return [
+        SentForm(f"/ui/project/{of.project}/task/{of.project_task}/", {"action": "run-now"},
+                 ApiCall("/project/actions", action="control_project_tasks", hidden=404)),
         SentForm(f"{access}/grant/", to, grant),
         SentForm(f"{access}/preview/", to, ApiCall(assignments)),
         SentForm(f"{access}/save/", {"grant": f"select user:{of.user}", "digest": "x"}, grant),

@@ -30,7 +30,7 @@ SOME_ID = str(UUID(int=7))
 NO_IDS = Ids(SOME_ID, "p", SOME_ID, SOME_ID, *({"open": SOME_ID, "closed": SOME_ID} for _ in range(3)))
 NO_OBJECTS = Objects(
     "p", SOME_ID, SOME_ID, SOME_ID, SOME_ID, {"open.b": SOME_ID}, {"open.b": SOME_ID}, SOME_ID, SOME_ID,
-    f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID,
+    SOME_ID, f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID,
 )  # fmt: skip
 
 
@@ -89,13 +89,16 @@ def objects(
         assert manage.post(f"{path}/rename", {"new-name": MARKUP}).status == 200
     User.objects.filter(id__in=["oidc~engineer", "oidc~lead"]).update(name=MARKUP, email=MARKUP)
     Task.objects.filter(pk=of_table[dropped["open.b"]]).update(message=MARKUP)
+    of_project = Task.objects.create(
+        queue=Task.Queue.STATISTICS, project_id=ids.project, entity_type="project", message=MARKUP
+    )
     record_calls(
         {CallKey(int(now().timestamp() // 3600), "GET", "catalog/v1/counted", 200, None, None): CallCount(0.0)}
     )
     return Objects(
         ids.project, ids.warehouse, ids.open, ids.tables["open"], ids.tables["closed"],
         {name: dropped[name] for name in ("open.b", "closed.b")}, {name: of_table[dropped[name]] for name in dropped},
-        outer, inner, account, str(token), tag,
+        str(of_project.pk), outer, inner, account, str(token), tag,
     )  # fmt: skip
 
 

@@ -10,13 +10,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from catalog.selectors.overview import Overview
+from catalog.selectors.overview import FailedTask, Overview
 from catalog.selectors.overview_operations import LatestChange
 from catalog.selectors.overview_rankings import RankedTable
 from management.admin.access.principals import principal_value
 from management.admin.navigation import Text, object_url
-from management.admin.operations.task_texts import QUEUES
+from management.admin.operations.task_texts import QUEUES, task_url_of
 from management.templatetags.console import byte_size, duration, relative_time, short_count
+from tasks.models import NO_ID
 from tenancy.selectors.expiring_grants import MAX_EXPIRING, ExpiringGrants
 
 SLOW_PLANNING: Final = 2.0
@@ -102,12 +103,11 @@ def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[di
         {
             "tone": "bad",
             "icon": "cross",
-            "subject": _("Task %(queue)s of %(name)s failed")
-            % {"queue": task.queue, "name": ".".join(task.name) or _("a warehouse")},
+            "subject": _("Task %(queue)s of %(name)s failed") % {"queue": task.queue, "name": _owner_of(task)},
             "text": ngettext("after %(count)s attempt:", "after %(count)s attempts:", task.attempt)
             % {"count": task.attempt},
             "code": task.message[:200],
-            "url": reverse("admin:task", args=[task.warehouse_id, task.id]),
+            "url": task_url_of(task.project_id, task.warehouse_id, task.id),
             "label": _("Open task"),
         }
         for task in overview.failed_tasks
@@ -172,6 +172,13 @@ def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[di
             }
         )
     return rows
+
+
+def _owner_of(task: FailedTask) -> str:
+    """Return the name of the object of a task, or what it belongs to."""
+    if task.warehouse_id == NO_ID:
+        return _("the project %(name)s") % {"name": task.project_name}
+    return ".".join(task.name) or _("a warehouse")
 
 
 def _expiring_grants(grants: ExpiringGrants) -> dict[str, Any]:

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import reverse
+from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from catalog.selectors.task_previews import Control
-from catalog.selectors.tasks import find_controllable_for, get_warehouse_task_for
+from catalog.selectors.task_previews import Control, is_expiration
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest
 from management.admin.form_pages import message_of
 from management.admin.json_view import json_lines
-from management.admin.navigation import Crumb, Text, object_url
+from management.admin.navigation import Text
+from management.admin.operations.task_buttons import list_buttons, preview_url
 from management.admin.operations.task_control import control_tasks, read_control
+from management.admin.operations.task_scopes import PageScope, project_scope, warehouse_scope
 from management.admin.operations.task_texts import (
-    CONTROLS,
     STATES,
     TONES,
     find_cause,
     masked,
     offered_controls,
+    propose_start,
     read_start,
     state_of,
     task_object_url,
@@ -37,10 +37,9 @@ from management.admin.operations.task_texts import (
 )
 from management.admin.operations.task_texts import describe_task as describe
 from management.admin.pages import Page
-from storage.selectors import get_warehouse_for
 from tasks.models import Task, TaskAttempt
 from tasks.queue.config import queue_limits
-from tenancy.authz.actions import Can
+from tasks.queue.control import TaskAlreadyActive
 
 MAX_ATTEMPTS: Final = 50
 DONE: Final[dict[Control, Text]] = {
@@ -50,13 +49,10 @@ DONE: Final[dict[Control, Text]] = {
     Control.STOP: gettext_lazy("The worker stops the task at its next step."),
     Control.CANCEL: gettext_lazy("The task was cancelled."),
 }
-OWN_FORMS: Final = frozenset({Control.RUN_AT, Control.CANCEL})
-"""Controls that are no buttons: one asks for a time, and one has a preview."""
-_START_IN: Final = timedelta(hours=1)
 
 
 class TaskPage(Page):
-    """A task of a warehouse; `part=live` is the part that the script of the page refreshes."""
+    """A task of a warehouse or a project; `part=live` is the part that the script of the page refreshes."""
 
     template_name = "console/task.html"
     section = "tasks"
@@ -66,75 +62,76 @@ class TaskPage(Page):
             return self.render_part("console/parts/task_live.html", self.context())
         return super().get(request, **kwargs)
 
+    @cached_property
+    def scope(self) -> PageScope:
+        if "project_id" in self.kwargs:
+            return project_scope(self.actor, self.kwargs["project_id"])
+        return warehouse_scope(self.actor, self.kwargs["warehouse_id"])
+
     def context(self) -> dict[str, Any]:
-        warehouse_id: UUID = self.kwargs["warehouse_id"]
-        task = get_warehouse_task_for(
-            actor=self.actor, warehouse_id=warehouse_id, task_id=self.kwargs["task_id"], attempts=MAX_ATTEMPTS
-        )
-        warehouse = get_warehouse_for(actor=self.actor, action=Can.USE, warehouse_id=warehouse_id)
+        scope = self.scope
+        task = scope.get_task(self.kwargs["task_id"], MAX_ATTEMPTS)
         ended: list[TaskAttempt] = task.ended_attempts  # type: ignore[attr-defined]  # of the selector
-        is_controllable = task.pk in find_controllable_for(actor=self.actor, warehouse_id=warehouse_id, tasks=[task])
-        title, controls = describe(task), offered_controls(task) if is_controllable else []
-        tasks_url = f"{reverse('admin:tasks')}?{urlencode({'warehouse': warehouse_id})}"
+        is_controllable = task.pk in scope.find_controllable([task])
+        title = describe(task)
         return {
             "title": title,
-            "breadcrumb": [
-                Crumb(warehouse.name, object_url("warehouse", warehouse_id, None)),
-                Crumb(_("Tasks"), tasks_url),
-                Crumb(title),
-            ],
+            "breadcrumb": scope.breadcrumb(title),
             "task": task,
             "state": state_of(task),
             "tone": tone_of(task),
-            "warehouse": warehouse,
+            "owner": scope.crumb,
+            "is_of_project": scope.kind == "project",
             "cause": find_cause(task.message) if task.message and task.status != Task.Status.SUCCESS else None,
-            "max_attempts": queue_limits(task.queue, task.project_id, warehouse_id).max_retries + 1,
+            "max_attempts": queue_limits(task.queue, task.project_id, task.warehouse_id).max_retries + 1,
             "percent": round(task.progress * 100),
             "attempts": _shown_attempts(ended),
             "payload": json_lines(masked(task.payload)),
             "details": _facts(task.execution_details),
-            "controls": [(each.value, CONTROLS[each]) for each in controls if each not in OWN_FORMS],
-            "cancel_url": _cancel_url(task) if Control.CANCEL in controls else None,
-            "can_reschedule": Control.RUN_AT in controls,
-            "start": f"{now() + _START_IN:%Y-%m-%dT%H:%M}",
+            "buttons": list_buttons(scope, task) if is_controllable else [],
+            "can_reschedule": is_controllable and Control.RUN_AT in offered_controls(task),
+            "is_expiration": is_expiration(task),
+            "start": propose_start([task]),
             "object_url": task_object_url(task),
             "is_live": task.finished_at is None,
         }
 
-    def post(self, request: HttpRequest, *, warehouse_id: UUID, task_id: UUID) -> HttpResponse:
-        """Do what the button says, and show the task again, or with `back` the list that the button was in."""
+    def post(self, request: HttpRequest, *, task_id: UUID, **kwargs: Any) -> HttpResponse:
+        """Do what the button says, and show the task again, or with `back` the list that the button was in.
+
+        An expiration that is to start earlier, but not now, leads to the preview, which says what that means.
+        """
         control = read_control(request.POST.get("action", ""))
         at: datetime | None = None
         try:
             if control is Control.RUN_AT:
                 at = read_start(request.POST.get("at", ""))
+                task = self.scope.get_task(task_id, 1)
+                if is_expiration(task) and now() < at < task.scheduled_for:
+                    return HttpResponseRedirect(preview_url(self.scope, task, control, at=at.isoformat()))
             changed = control_tasks(
-                actor=self.actor, warehouse_id=warehouse_id, task_ids=[task_id], control=control, at=at
+                actor=self.actor, scope=self.scope.tasks, task_ids=[task_id], control=control, at=at
             )
         except BadRequest as error:
             if control is not Control.RUN_AT:
                 raise
             entered = {"start": request.POST.get("at", "")[:40], "start_error": message_of(error)}
             return self.render({**self.context(), **entered}, status=error.status)
-        if changed:
-            messages.success(request, f"{describe(changed[0])}: {DONE[control]}")
+        except TaskAlreadyActive:
+            messages.warning(request, _("Nothing was changed: another task has replaced this one."))
         else:
-            messages.warning(request, _("Nothing was changed: the task is in another state by now."))
+            if changed:
+                messages.success(request, f"{describe(changed[0])}: {DONE[control]}")
+            else:
+                messages.warning(request, _("Nothing was changed: the task is in another state by now."))
         if request.POST.get("back") == "list":
-            return HttpResponseRedirect(f"{reverse('admin:tasks')}?{_list_query(request, warehouse_id)}")
-        return HttpResponseRedirect(reverse("admin:task", args=[warehouse_id, task_id]))
+            return HttpResponseRedirect(self.scope.list_url(**_list_filters(request)))
+        return HttpResponseRedirect(request.path)
 
 
-def _cancel_url(task: Task) -> str:
-    """Return the address of the preview, since a cancelled task cannot be started again."""
-    query = urlencode({"warehouse": task.warehouse_id, "action": Control.CANCEL.value, "task": task.pk})
-    return f"{reverse('admin:task-change')}?{query}"
-
-
-def _list_query(request: HttpRequest, warehouse_id: UUID) -> str:
+def _list_filters(request: HttpRequest) -> dict[str, str]:
     """Return the filters of the list that a button was in."""
-    kept = {name: value[:255] for name in ("status", "queue", "q") if (value := request.POST.get(name))}
-    return urlencode({"warehouse": warehouse_id, **kept})
+    return {name: value[:255] for name in ("status", "queue", "q") if (value := request.POST.get(name))}
 
 
 def _shown_attempts(attempts: Sequence[TaskAttempt]) -> list[dict[str, Any]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -19,33 +18,39 @@ from catalog.selectors.task_previews import (
     TaskControlPreview,
     TaskObstacle,
     TaskStep,
-    preview_task_control_for,
+    is_expiration,
 )
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Conflict, NotFound
 from icekeeper.kernel.ids import parse_id
 from management.admin.form_pages import message_of
-from management.admin.navigation import Crumb, Text, object_url
+from management.admin.navigation import Text
+from management.admin.operations.task_buttons import deletion_url
 from management.admin.operations.task_control import control_tasks, read_control
+from management.admin.operations.task_scopes import PageScope, read_scope
 from management.admin.operations.task_texts import (
     CONTROLS,
     changed_text,
     describe_task,
     effect_of,
+    propose_start,
     read_start,
     state_of,
     task_url,
     tone_of,
 )
 from management.admin.pages import Page
-from management.admin.warehouse_choice import read_warehouse
-from storage.models import Warehouse
+from management.admin.times import read_time
+from tasks.models import Task
 
 REASONS: Final[dict[TaskObstacle, Text]] = {
     TaskObstacle.NOT_FOUND: gettext_lazy("It does not exist any more, or you do not have the permission to see it"),
     TaskObstacle.FORBIDDEN: gettext_lazy("You do not have the permission to control it"),
     TaskObstacle.STATE: gettext_lazy("It is in a state in which this changes nothing"),
     TaskObstacle.PURGE_RUNNING: gettext_lazy("It is deleting files: stop it first"),
+    TaskObstacle.EXPIRATION: gettext_lazy(
+        "It deletes its object permanently: that is confirmed with the name of the object, under “Deleted objects”"
+    ),
 }
 
 
@@ -56,80 +61,86 @@ class TaskChangePage(Page):
     section = "tasks"
 
     def context(self) -> dict[str, Any]:
-        warehouse, control, task_ids = self._read(self.request.GET)
-        return self._shown(warehouse, self._preview(warehouse, control, task_ids))
+        scope, control, task_ids = self._read(self.request.GET)
+        return self._shown(scope, scope.preview(task_ids, control), read_time(self.request.GET.get("at", "")))
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Change what the preview showed, all or nothing. 409 with the new state if that has changed."""
-        warehouse, control, task_ids = self._read(request.POST)
-        preview = self._preview(warehouse, control, task_ids)
+        """Change what the preview showed, all or nothing. 409 with the new state if that has changed.
+
+        If an expiration is to start earlier, the preview is shown with that time before anything is changed.
+        """
+        scope, control, task_ids = self._read(request.POST)
+        preview = scope.preview(task_ids, control)
         if preview.digest != request.POST.get("digest"):
-            return self._render_change(warehouse, preview)
+            return self.render({**self._shown(scope, preview), "is_changed": True}, status=HTTPStatus.CONFLICT)
         if not preview.changed:
             raise BadRequest(_("None of the tasks is changed."))
         at: datetime | None = None
         try:
             if control is Control.RUN_AT:
                 at = read_start(request.POST.get("at", ""))
+                if _starts_earlier(preview, at) and read_time(request.POST.get("shown_at", "")) != at:
+                    return self.render({**self._shown(scope, preview, at), "asks_again": True})
             control_tasks(
-                actor=self.actor, warehouse_id=warehouse.pk, task_ids=preview.changed, control=control, at=at,
-                all_or_none=True,
-            )  # fmt: skip
+                actor=self.actor, scope=scope.tasks, task_ids=preview.changed, control=control, at=at, all_or_none=True
+            )
         except BadRequest as error:
             entered = {"start": request.POST.get("at", "")[:40], "start_error": message_of(error)}
-            return self.render({**self._shown(warehouse, preview), **entered}, status=error.status)
+            return self.render({**self._shown(scope, preview), **entered}, status=error.status)
         except (Conflict, NotFound) as error:  # changed after the preview above, or not possible together
-            shown = self._shown(warehouse, self._preview(warehouse, control, task_ids))
+            shown = self._shown(scope, scope.preview(task_ids, control))
             return self.render({**shown, "conflict": error.message}, status=HTTPStatus.CONFLICT)
-        count = len(preview.changed)
-        messages.success(request, changed_text(control, count))
-        return HttpResponseRedirect(_list_url(warehouse))
+        messages.success(request, changed_text(control, len(preview.changed)))
+        return HttpResponseRedirect(scope.list_url())
 
-    def _read(self, given: QueryDict) -> tuple[Warehouse, Control, list[UUID]]:
-        """Return what an address or a form names. Raises `NoSuchWarehouse`, `BadRequest`."""
-        warehouse = read_warehouse(self.actor, given)
+    def _read(self, given: QueryDict) -> tuple[PageScope, Control, list[UUID]]:
+        """Return what an address or a form names. Raises what `read_scope` raises, and `BadRequest`."""
+        scope = read_scope(self.actor, given)
         task_ids = [parse_id(text) for text in given.getlist("task")]
         found = [each for each in task_ids if each is not None]
         if not found or len(found) != len(task_ids):
             raise BadRequest(_("Choose at least one task."))
-        return warehouse, read_control(given.get("action", "")), found
+        return scope, read_control(given.get("action", "")), found
 
-    def _preview(self, warehouse: Warehouse, control: Control, task_ids: list[UUID]) -> TaskControlPreview:
-        return preview_task_control_for(actor=self.actor, warehouse_id=warehouse.pk, task_ids=task_ids, control=control)
-
-    def _render_change(self, warehouse: Warehouse, preview: TaskControlPreview) -> HttpResponse:
-        return self.render({**self._shown(warehouse, preview), "is_changed": True}, status=HTTPStatus.CONFLICT)
-
-    def _shown(self, warehouse: Warehouse, preview: TaskControlPreview) -> dict[str, Any]:
+    def _shown(self, scope: PageScope, preview: TaskControlPreview, at: datetime | None = None) -> dict[str, Any]:
         count, label = len(preview.steps), CONTROLS[preview.control]
         tasks = ngettext("%(count)s task", "%(count)s tasks", count) % {"count": count}
         title = f"{label}: {tasks}"
+        changed = [each.task for each in preview.steps if each.obstacle is None and each.task is not None]
+        left_out = [each.task for each in preview.steps if each.obstacle is TaskObstacle.EXPIRATION and each.task]
         return {
             "title": title,
-            "breadcrumb": [
-                Crumb(warehouse.name, object_url("warehouse", warehouse.pk, None)),
-                Crumb(_("Tasks"), _list_url(warehouse)),
-                Crumb(title),
-            ],
-            "warehouse_id": warehouse.pk,
+            "breadcrumb": scope.breadcrumb(title),
+            "scope": scope.query.items(),
             "action": preview.control.value,
-            "is_danger": preview.control is Control.CANCEL,
+            "is_danger": preview.control is Control.CANCEL or _deletes(preview, changed, at),
             "asks_time": preview.control is Control.RUN_AT,
-            "start": f"{now() + timedelta(hours=1):%Y-%m-%dT%H:%M}",
+            "start": propose_start(changed) if at is None else f"{at:%Y-%m-%dT%H:%M}",
+            "shown_at": "" if at is None else at.isoformat(),
             "label": label,
             "digest": preview.digest,
-            "changed": len(preview.changed),
-            "left_out": count - len(preview.changed),
-            "rows": [_row(each, preview.control) for each in preview.steps],
-            "back_url": _list_url(warehouse),
+            "changed": len(changed),
+            "left_out": count - len(changed),
+            "rows": [_row(each, preview.control, at) for each in preview.steps],
+            "back_url": scope.list_url(),
+            "deletion_url": deletion_url(scope, left_out),
         }
 
 
-def _list_url(warehouse: Warehouse) -> str:
-    return f"{reverse('admin:tasks')}?{urlencode({'warehouse': warehouse.pk})}"
+def _starts_earlier(preview: TaskControlPreview, at: datetime) -> bool:
+    """Return whether one of the expirations among the changed tasks is due later than `at`, which is to come."""
+    changed = (each.task for each in preview.steps if each.obstacle is None)
+    return at > now() and any(task is not None and is_expiration(task) and at < task.scheduled_for for task in changed)
 
 
-def _row(step: TaskStep, control: Control) -> dict[str, Any]:
+def _deletes(preview: TaskControlPreview, changed: Sequence[Task], at: datetime | None) -> bool:
+    """Return whether the control lets one of the tasks delete an object permanently now, or earlier than it is due."""
+    if preview.control is Control.RETRY:
+        return any(is_expiration(task) for task in changed)
+    return at is not None and _starts_earlier(preview, at)
+
+
+def _row(step: TaskStep, control: Control, at: datetime | None) -> dict[str, Any]:
     task = step.task
     shown: dict[str, Any] = {"id": step.task_id, "is_changed": step.obstacle is None}
     if task is None:
@@ -140,5 +151,5 @@ def _row(step: TaskStep, control: Control) -> dict[str, Any]:
         "url": task_url(task),
         "state": state_of(task),
         "tone": tone_of(task),
-        "reason": effect_of(control, task) if step.obstacle is None else REASONS[step.obstacle],
+        "reason": effect_of(control, task, at) if step.obstacle is None else REASONS[step.obstacle],
     }

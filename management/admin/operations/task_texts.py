@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.models import Tabular
-from catalog.selectors.task_previews import Control, is_changed_by
+from catalog.selectors.task_previews import Control, is_changed_by, is_expiration
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest
 from management.admin.navigation import Text, object_url
 from management.admin.times import read_time
-from tasks.models import Task
+from tasks.models import NO_ID, Task
+from tasks.queue.config import QUEUES as QUEUE_DEFINITIONS
 
 TONES: Final[dict[str, str]] = {
     Task.Status.SUCCESS: "good",
@@ -46,6 +49,7 @@ CONTROLS: Final[dict[Control, Text]] = {
     Control.STOP: gettext_lazy("Stop"),
     Control.CANCEL: gettext_lazy("Cancel"),
 }
+_START_IN: Final = timedelta(hours=1)
 MASKED_MEMBERS: Final = ("secret", "password", "token", "credential", "key")
 
 
@@ -79,7 +83,13 @@ def tone_of(task: Task) -> str:
 
 
 def task_url(task: Task) -> str:
-    return reverse("admin:task", args=[task.warehouse_id, task.pk])
+    return task_url_of(task.project_id, task.warehouse_id, task.pk)
+
+
+def task_url_of(project_id: str, warehouse_id: UUID, task_id: UUID) -> str:
+    if warehouse_id == NO_ID:
+        return reverse("admin:project-task", args=[project_id, task_id])
+    return reverse("admin:task", args=[warehouse_id, task_id])
 
 
 def task_object_url(task: Task) -> str | None:
@@ -104,8 +114,10 @@ def _is_purge(task: Task) -> bool:
     return task.queue == Task.Queue.TABULAR_PURGE
 
 
-def effect_of(control: Control, task: Task) -> str:  # noqa: PLR0911 - one a control
-    """Return what a control does with a task, as a sentence."""
+def effect_of(control: Control, task: Task, at: datetime | None = None) -> str:  # noqa: PLR0911 - one a control
+    """Return what a control does with a task, as a sentence; `at` is the time of `RUN_AT`, if it is known."""
+    if is_expiration(task) and control in {Control.RETRY, Control.RUN_AT}:
+        return _effect_on_expiration(control, task, at)
     match control:
         case Control.RETRY:
             return _("It is scheduled again, with as many attempts as a new task.")
@@ -119,7 +131,38 @@ def effect_of(control: Control, task: Task) -> str:  # noqa: PLR0911 - one a con
         return _("The files that are left stay in the store, and the location becomes free.")
     if task.queue == Task.Queue.SOFT_DELETION:
         return _("The dropped object is restored under its name.")
+    if _is_repeated(task):
+        return _("It ends without being done. The next one is scheduled within an hour.")
     return _("It ends without being done.")
+
+
+def _effect_on_expiration(control: Control, task: Task, at: datetime | None) -> str:
+    if control is Control.RETRY:
+        return _("It is scheduled again: the object is deleted permanently as soon as a worker is free.")
+    planned = {"planned": _utc(task.scheduled_for)}
+    if at is None:
+        return _("The object is deleted permanently at the time that you enter, and not at %(planned)s.") % planned
+    if at < task.scheduled_for:
+        text = _("The object is deleted permanently at %(at)s, earlier than at %(planned)s.")
+    else:
+        text = _("The object is deleted permanently at %(at)s, and not at %(planned)s.")
+    return text % {"at": _utc(at), **planned}
+
+
+def _utc(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _is_repeated(task: Task) -> bool:
+    """Return whether a project has a task of the queue at all times."""
+    definition = QUEUE_DEFINITIONS.get(task.queue)
+    return definition is not None and definition.scope == "project"
+
+
+def propose_start(tasks: Iterable[Task]) -> str:
+    """Return the time that a form proposes: in an hour, but not earlier than an expiration is due."""
+    due = [task.scheduled_for for task in tasks if is_expiration(task)]
+    return f"{max([now() + _START_IN, *due]):%Y-%m-%dT%H:%M}"
 
 
 def read_start(text: str) -> datetime:

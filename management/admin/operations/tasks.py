@@ -1,11 +1,12 @@
-"""Tasks of warehouses: their list, with states, filters and the choice of several."""
+"""Tasks of warehouses and projects: their list, with states, filters and the choice of several."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -15,68 +16,87 @@ from catalog.selectors.tasks import (
     MAX_COUNTED,
     MAX_SEARCHED,
     TaskFilters,
-    count_warehouse_tasks_for,
-    find_controllable_for,
-    list_warehouse_tasks_for,
 )
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
 from management.admin.listing_pages import read_pager
+from management.admin.operations.task_buttons import main_button
+from management.admin.operations.task_scopes import PageScope, ProjectScope, WarehouseScope, project_scope
 from management.admin.operations.task_texts import (
     CONTROLS,
     QUEUES,
     STATES,
     TONES,
     describe_task,
-    offered_controls,
     state_of,
     task_url,
     tone_of,
 )
 from management.admin.pages import Page
-from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects
+from management.admin.warehouse_choice import choose_warehouse, list_warehouses_by_project
 from management.templatetags.console import grouped
 from storage.models import Warehouse
 from tasks.models import Task
 from tasks.queue.config import QUEUES as QUEUE_DEFINITIONS
-from tasks.queue.config import effective_member, list_queue_configs
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.permissions import are_allowed
+from tenancy.models import Project, Securable
+from tenancy.models.securable import ObjectRef
 
 MAX_TEXT_LENGTH: Final = 255
-SHOWN_QUEUES: Final = (Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE, Task.Queue.FILE_STATISTICS)
-"""The queues of warehouses that workers execute."""
+FILTERS: Final = ("status", "queue", "q")
+SHOWN_QUEUES: Final = {
+    "warehouse": (Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE, Task.Queue.FILE_STATISTICS),
+    "project": (Task.Queue.STATISTICS, Task.Queue.TASK_LOG_CLEANUP),
+}
+"""The queues of warehouses and projects that workers execute."""
 
 
 class TasksPage(Page):
-    """The tasks of a warehouse, newest first; `part=list` is the part that the script of the page refreshes."""
+    """The tasks of a warehouse or a project, newest first; `part=list` is the part that the page's script refreshes."""
 
     template_name = "console/tasks.html"
     section = "tasks"
     title = gettext_lazy("Tasks")
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        prefix, _colon, project_id = request.GET.get("warehouse", "").partition(":")
+        if prefix == "project":  # an option of the form, whose select has one name for both
+            filters = {name: value for name in FILTERS if (value := request.GET.get(name))}
+            return HttpResponseRedirect(f"{request.path}?{urlencode({'project': project_id, **filters})}")
         if request.GET.get("part") == "list":
             return self.render_part("console/parts/task_list.html", self.context())
         return super().get(request, **kwargs)
 
     def context(self) -> dict[str, Any]:
-        given = self._given()
-        warehouses = list_warehouses_of_all_projects(self.actor)
-        wanted = choose_warehouse(self.actor, warehouses, given.get("warehouse"))
+        choices = list_warehouses_by_project(self.actor)
+        projects = _projects_with_tasks(self.actor, [project for project, _warehouses in choices.projects])
+        scope = self._choose(choices.warehouses, projects)
+        given = self._given(scope)
         shown: dict[str, Any] = {
-            "warehouses": warehouses,
-            "warehouse": wanted,
+            "warehouses": choices.warehouses,
+            "projects": projects,
+            "has_choice": len(choices.warehouses) + len(projects) > 1,
+            "scope": scope,
+            "is_of_project": scope is not None and scope.kind == "project",
             "given": given,
-            "queues": [(each.value, QUEUES[each], each == given.get("queue")) for each in SHOWN_QUEUES],
             "rows": [],
         }
-        if wanted is None:
+        if scope is None:
             return shown
-        query = {**given, "warehouse": str(wanted.pk)}
-        shown |= {"statuses": self._statuses(wanted, query), "clear_url": f"?{urlencode({'warehouse': wanted.pk})}"}
+        query = {**scope.query, **given}
+        queues = SHOWN_QUEUES[scope.kind]
+        shown |= {
+            "queues": [(each.value, QUEUES[each], each == given.get("queue")) for each in queues],
+            "statuses": self._statuses(scope, query),
+            "clear_url": f"?{urlencode(scope.query)}",
+            "query": query.items(),
+        }
         pager = read_pager(self.request, "tasks", **query)
         try:
-            rows, token = self._find(wanted, query, pager.page)
+            rows, token = self._find(scope, given, pager.page)
         except Forbidden:
             return {**shown, "is_forbidden": True}
         return {
@@ -89,24 +109,38 @@ class TasksPage(Page):
             "max_searched": MAX_SEARCHED if given.get("q") and parse_id(given["q"]) is None else None,
         }
 
-    def _given(self) -> dict[str, str]:
-        """Return the filters of the address. Raises `BadRequest`."""
-        names = ("warehouse", "status", "queue", "q")
+    def _choose(self, warehouses: Sequence[Warehouse], projects: Sequence[Project]) -> PageScope | None:
+        """Return what the address names, else the first choice. Raises `NoSuchWarehouse`, `ProjectNotFound` (404)."""
+        given = self.request.GET
+        if given.get("project"):
+            return project_scope(self.actor, given["project"])
+        warehouse = choose_warehouse(self.actor, warehouses, given.get("warehouse"))
+        if warehouse is not None:
+            return WarehouseScope(self.actor, warehouse)
+        return ProjectScope(self.actor, projects[0]) if projects else None
+
+    def _given(self, scope: PageScope | None) -> dict[str, str]:
+        """Return the filters of the address that apply to these tasks. Raises `BadRequest`."""
         given = {
             name: text
-            for name in names
+            for name in FILTERS
             if (text := self.request.GET.get(name, "").replace("\0", "").strip()[:MAX_TEXT_LENGTH])
         }
         if given.get("status", Task.Status.FAILED) not in Task.Status.values:
             raise BadRequest("status: must be one of the states of tasks")
-        if given.get("queue", Task.Queue.SOFT_DELETION) not in QUEUE_DEFINITIONS:
-            raise BadRequest("queue: must be one of the queues of warehouses")
+        queue = QUEUE_DEFINITIONS.get(given.get("queue", Task.Queue.SOFT_DELETION))
+        if queue is None:
+            raise BadRequest("queue: must be one of the queues of warehouses or projects")
+        if scope is not None and queue.scope != scope.kind:
+            given.pop("queue", None)
+        if scope is not None and scope.kind == "project":
+            given.pop("q", None)
         return given
 
     def _find(
-        self, warehouse: Warehouse, query: dict[str, str], page: ListingPage
+        self, scope: PageScope, given: Mapping[str, str], page: ListingPage
     ) -> tuple[list[dict[str, Any]], str | None]:
-        status, queue, text = query.get("status"), query.get("queue"), query.get("q", "")
+        status, queue, text = given.get("status"), given.get("queue"), given.get("q", "")
         uuid = parse_id(text) if text else None
         filters = TaskFilters(
             statuses=None if status is None else [Task.Status(status)],
@@ -114,20 +148,14 @@ class TasksPage(Page):
             object_uuid=uuid,
             name_part="" if uuid is not None else text,
         )
-        found, token = list_warehouse_tasks_for(actor=self.actor, warehouse_id=warehouse.pk, filters=filters, page=page)
-        controllable = find_controllable_for(actor=self.actor, warehouse_id=warehouse.pk, tasks=found)
-        configs = list_queue_configs(warehouse.project_id, warehouse.pk)
-        retries = {name: effective_member(name, each.config, "max-retries") for name, each in configs.items()}
-        return [_row(each, each.pk in controllable, retries.get(each.queue)) for each in found], token
+        found, token = scope.list_tasks(filters, page)
+        controllable, retries = scope.find_controllable(found), scope.max_retries()
+        return [_row(scope, each, each.pk in controllable, retries.get(each.queue)) for each in found], token
 
-    def _statuses(self, warehouse: Warehouse, query: dict[str, str]) -> list[dict[str, Any]]:
+    def _statuses(self, scope: PageScope, query: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return the chips of the states, with counts for users who see all tasks, unless an object is searched."""
         current, queue = query.get("status"), query.get("queue")
-        counts = None
-        if "q" not in query:
-            counts = count_warehouse_tasks_for(
-                actor=self.actor, warehouse_id=warehouse.pk, queues=None if queue is None else [queue]
-            )
+        counts = None if "q" in query else scope.count_tasks(None if queue is None else [queue])
         others = {name: value for name, value in query.items() if name != "status"}
         chips = [{"label": _("All states"), "url": f"?{urlencode(others)}", "is_current": current is None, "tone": ""}]
         return chips + [
@@ -142,13 +170,17 @@ class TasksPage(Page):
         ]
 
 
+def _projects_with_tasks(actor: Actor, projects: Sequence[Project]) -> list[Project]:
+    refs: list[ObjectRef] = [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects]
+    shown = are_allowed(actor, Can.GET_PROJECT_TASKS, refs)
+    return [each for each, is_shown in zip(projects, shown, strict=True) if is_shown]
+
+
 def _bounded(count: int) -> str:
     return f"{grouped(MAX_COUNTED)}+" if count > MAX_COUNTED else grouped(count)
 
 
-def _row(task: Task, can_control: bool, max_retries: int | None) -> dict[str, Any]:  # noqa: FBT001
-    at_once = {Control.RETRY, Control.RUN_NOW, Control.STOP}
-    controls = [each for each in offered_controls(task) if each in at_once] if can_control else []
+def _row(scope: PageScope, task: Task, can_control: bool, max_retries: int | None) -> dict[str, Any]:  # noqa: FBT001
     return {
         "id": task.pk,
         "name": describe_task(task),
@@ -164,5 +196,5 @@ def _row(task: Task, can_control: bool, max_retries: int | None) -> dict[str, An
         "created": task.created_at,
         "ended": task.finished_at,
         "can_control": can_control,
-        "action": (controls[-1].value, CONTROLS[controls[-1]]) if controls else None,
+        "button": main_button(scope, task) if can_control else None,
     }
