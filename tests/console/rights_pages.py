@@ -171,9 +171,7 @@ def pages_with_actions(of: Objects) -> dict[str, ApiCall]:
         f"{at}/table/{of.table}/access/": table,
         f"/ui/sql/?warehouse={of.warehouse}&table={of.table}": table,
         f"{at}/task/{task}/": ApiCall(f"{warehouse}/task/by-id/{task}"),
-        f"/ui/project/{of.project}/task/{of.project_task}/": ApiCall(
-            project, action="get_project_tasks", hidden=404
-        ),
+        f"/ui/project/{of.project}/task/{of.project_task}/": ApiCall(project, action="get_project_tasks", hidden=404),
         f"/ui/task/change/?project={of.project}&action=cancel&task={of.project_task}": ApiCall(
             project, action="get_project_tasks", hidden=404
         ),

@@ -26,6 +26,7 @@ OTHERS = (
     "catalog/",
     "deleted/",
     "task/",
+    "task/?project={project}",
     "task/change/?warehouse={warehouse}&action=cancel&task={task}",
     "sql/?warehouse={warehouse}&table={table}",
     "statistics/",
