@@ -300,6 +300,7 @@ def find_ids(connection: psycopg.Connection[Any], sizes: Sizes) -> dict[str, str
         "task": one(
             "SELECT id FROM tasks_task WHERE warehouse_id = %s AND status = 'failed' ORDER BY id LIMIT 1", warehouse
         ),
+        "project task": read_id("project-task", 0),
         "role": read_id("role", 8),
         "user": "oidc~user-17",
         "service account": read_id("account", 17),

@@ -26,8 +26,12 @@ GRANTED_NAMESPACES, GRANTED_TABLES, ENGINEER_ROLES = 3, 20, 5
 
 GRANTS_A_ROLE, GRANTS_A_USER, ROLES_A_USER = 20, 4, 5
 HOURS, ENDPOINTS = 24 * 60, 12
+HOURS_OF_TASKS = 24 * 7
 
-_KINDS: Final = ("namespace", "table", "role", "task", "tag", "account", "token", "session", "attempt", "row", "audit")
+_KINDS: Final = (
+    "namespace", "table", "role", "task", "tag", "account", "token", "session", "attempt", "row", "audit",
+    "project-task",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -304,7 +308,7 @@ class Fill:
                      privilege="'modify'", **own, **on_table)  # fmt: skip
 
     def _fill_tasks(self) -> None:
-        """Ended purges, of which one in 500 failed, and the expiration of each dropped table."""
+        """Ended purges, of which one in 500 failed, the expiration of each dropped table, and tasks of the project."""
         task = object_id("task", "n")
         finished = "now() - n * interval '20 seconds'"
         self._insert(
@@ -330,6 +334,16 @@ class Fill:
             entity_name="to_jsonb(string_to_array(b_ns.path, chr(31)) || b_tab.name)", payload="'{}'",
             payload_version="1", status="'scheduled'", scheduled_for="now() + b_tab.n % 1000 * interval '20 minutes'",
             created_at="now()",
+        )  # fmt: skip
+        started = "now() - n * interval '1 hour'"
+        self._insert(
+            "tasks_task", f"generate_series(0, {HOURS_OF_TASKS}) AS n, b_project AS p",
+            id=object_id("project-task", "n"), queue="'statistics'", project_id="p.id",
+            warehouse_id="'00000000-0000-0000-0000-000000000000'", entity_type="'project'",
+            entity_id="'00000000-0000-0000-0000-000000000000'", entity_name="'[]'", payload="'{}'",
+            payload_version="1", status="CASE WHEN n = 0 THEN 'failed' ELSE 'success' END", scheduled_for=started,
+            attempt="1", progress="1", created_at=started, finished_at=started,
+            message="CASE WHEN n = 0 THEN 'OperationalError: the connection is lost' ELSE '' END",
         )  # fmt: skip
 
     def _fill_others(self) -> None:

@@ -12,8 +12,8 @@ from urllib.parse import urljoin
 from tests.console.browser.addresses import all_addresses
 
 KEYS: Final = (
-    "project", "warehouse", "sales", "orders", "big", "table", "hostile table", "view", "generic table", "task", "role",
-    "user", "service account", "tag",
+    "project", "warehouse", "sales", "orders", "big", "table", "hostile table", "view", "generic table", "task",
+    "project task", "role", "user", "service account", "tag",
 )  # fmt: skip
 """`sales` is a namespace that the data engineer has a grant on, and `orders` one in it. `big` has a fifth of all
 tables; the data engineer has grants on some of them, one of which is `hostile table`."""
@@ -41,6 +41,9 @@ SCALED: Final = (
     "task/?warehouse={warehouse}&status=failed",
     "task/?warehouse={warehouse}&status=success",
     "task/?warehouse={warehouse}&status=scheduled",
+    "task/?project={project}&status=success",
+    "project/{project}/task/{project task}/",
+    "task/change/?project={project}&action=retry&task={project task}",
     "deleted/?warehouse={warehouse}",
     "audit/?project={project}",
     "audit/?actor=oidc~user-17",
