@@ -49,6 +49,10 @@ class ProjectNotEmpty(Conflict):
     wire_type = "ProjectNotEmpty"
 
 
+class ProjectChanged(Conflict):
+    wire_type = "ProjectChanged"
+
+
 def create_project(*, actor: Actor, name: str, project_id: str | None = None) -> Project:
     """Create a project, by default with a new UUID; grants `project_admin` to its creator.
 
@@ -78,14 +82,20 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
     return project
 
 
-def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
-    """Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists` (409)."""
+def rename_project(*, actor: Actor, project_id: str, new_name: str, former_name: str | None = None) -> None:
+    """Rename a project; with `former_name` only if that still is its name.
+
+    Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists`, `ProjectChanged`
+    (409).
+    """
     checked = checked_project_name(new_name, field="new-name")
     _require_on_project(actor, Can.RENAME, project_id)
     try:
         with change(actor) as tx:
             project = _lock(project_id)
             former = project.name
+            if former_name is not None and former != former_name:
+                raise ProjectChanged("The project was renamed by another user meanwhile")
             project.name, project.name_key = checked, name_key(checked)
             project.save(update_fields=["name", "name_key"])
             if former != checked:

@@ -6,6 +6,7 @@ Service accounts are users of type application that exist on this server only.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -65,6 +66,10 @@ class MissingUserType(BadRequest):
     wire_type = "MissingUserType"
 
 
+class UserChanged(Conflict):
+    wire_type = "UserChanged"
+
+
 def register_user(
     *,
     actor: Actor,
@@ -89,10 +94,19 @@ def register_user(
     return put_user(profile, actor=actor, by=CREATED, if_exists="update" if update_if_exists else "refuse")
 
 
-def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, user_type: str) -> None:
+def update_user(
+    *,
+    actor: Actor,
+    user_id: str,
+    name: str,
+    email: str | None,
+    user_type: str,
+    unchanged_since: datetime | None = None,
+) -> None:
     """Replace the attributes of a user; for the caller with the precedence of `register_user`.
 
-    Raises `UserNotFound` (404), `EmptyName`, `BadRequest` (400).
+    Raises `UserNotFound` (404), `EmptyName`, `BadRequest` (400), and `UserChanged` (409) if `updated_at` of the user is
+    not `unchanged_since`.
     """
     require_permission_on_user(actor, Can.UPDATE, user_id)
     if actor.user_id == user_id:
@@ -104,6 +118,8 @@ def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, use
         user = lock_user(user_id)
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
+        if unchanged_since is not None and user.updated_at != unchanged_since:
+            raise UserChanged("The user was changed by another user meanwhile")
         write_profile(user, profile, by=User.Provenance.UPDATE_ENDPOINT)
         tx.record(Change.USER_UPDATED, subject=user_id)
 

@@ -16,11 +16,12 @@ from management.admin.accounts.roles import allowed_on_project
 from management.admin.accounts.server_permissions import allowed_on_server
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.navigation import Crumb, Text
+from management.admin.times import incomplete_form
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project
 from tenancy.selectors.projects import get_visible_project_for
-from tenancy.services.projects import create_project, delete_project, rename_project
+from tenancy.services.projects import ProjectChanged, create_project, delete_project, rename_project
 
 
 def project_url(project_id: str) -> str:
@@ -90,7 +91,14 @@ class ProjectSettingsPage(ProjectOfAddress):
 
     def rename(self) -> HttpResponse:
         project_id, name = self.project.pk, self.text("new-name").strip()
-        rename_project(actor=self.actor, project_id=project_id, new_name=name)
+        former = self.request.POST.get("former-name")
+        if former is None:
+            raise incomplete_form()
+        try:
+            rename_project(actor=self.actor, project_id=project_id, new_name=name, former_name=former)
+        except ProjectChanged:
+            del self.project  # the page shows the stored name next to the one that was entered
+            raise
         return self.done(project_url(project_id), _("The project is now named %(name)s.") % {"name": name})
 
 

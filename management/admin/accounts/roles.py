@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -14,7 +13,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from icekeeper.kernel.errors.types import BadRequest, Forbidden
+from icekeeper.kernel.errors.types import Forbidden
 from management.admin.access.principals import grants_url, list_choices_for, read_principal
 from management.admin.accounts.role_graph import draw_role_graph
 from management.admin.accounts.user_ids import user_url
@@ -23,7 +22,7 @@ from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
 from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
-from management.admin.times import read_time
+from management.admin.times import read_moment
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, Securable
@@ -245,14 +244,6 @@ class RolePage(RoleOfAddress):
             del self.role  # the page shows the stored values next to those that were entered
             raise
         return self.done(role_url(role_id, "settings"), _("Role %(name)s is updated.") % {"name": role.name})
-
-
-def read_moment(text: str) -> datetime:
-    """Return the time in a hidden field of a form. Raises `BadRequest`."""
-    at = read_time(text)
-    if at is None:
-        raise BadRequest(_("The form is incomplete: open the page again"))
-    return at
 
 
 def _member_row(member: Member) -> dict[str, Any]:

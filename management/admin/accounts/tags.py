@@ -15,11 +15,12 @@ from django.utils.translation import gettext_lazy
 
 from catalog.selectors.tagged_objects import Attached, list_tag_attachments_for, name_attached_objects_for
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
-from management.admin.accounts.roles import allowed_on_project, read_moment
+from management.admin.accounts.roles import allowed_on_project
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.project_choice import choose_project, project_context
+from management.admin.times import read_moment
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Securable, TagDefinition
 from tenancy.models.securable import ObjectRef

@@ -22,6 +22,7 @@ from management.admin.accounts.user_ids import user_url
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
+from management.admin.times import read_moment
 from management.sign_in.sessions import end_all_sessions, end_session, list_sessions_for
 from tenancy.authz.actions import Can
 from tenancy.models import User
@@ -29,7 +30,7 @@ from tenancy.models.user import SERVICE_ACCOUNT_PREFIX
 from tenancy.selectors.projects import list_projects_for
 from tenancy.selectors.role_trees import list_role_paths_for
 from tenancy.selectors.users import get_user_for, list_allowed_on_user, list_users_for, search_users
-from tenancy.services.users import block_user, delete_user, unblock_user, update_user
+from tenancy.services.users import UserChanged, block_user, delete_user, unblock_user, update_user
 
 
 class UsersPage(FormPage):
@@ -111,7 +112,12 @@ class UserPage(TokenForms, UserOfAddress):
         shown: dict[str, Any] = {
             "title": user.name or user.pk,
             "breadcrumb": [*self.user_crumbs(), Crumb(user.name or user.pk)],
-            "shown": _user_row(user) | {"updated_at": user.updated_at, "origin": user.get_origin_display()},
+            "shown": _user_row(user)
+            | {
+                "updated_at": user.updated_at,
+                "revision": user.updated_at.isoformat(),
+                "origin": user.get_origin_display(),
+            },
             "is_own": self.is_own,
             "can_update": can_update and not is_service,
             "can_block": can_delete and not self.is_own,
@@ -143,10 +149,14 @@ class UserPage(TokenForms, UserOfAddress):
 
     def update(self) -> HttpResponse:
         name, email = self.text("name").strip(), self.text("email").strip()
-        update_user(
-            actor=self.actor, user_id=self.user_id, name=name, email=email or None,
-            user_type=self.shown_user.user_type,
-        )  # fmt: skip
+        try:
+            update_user(
+                actor=self.actor, user_id=self.user_id, name=name, email=email or None,
+                user_type=self.shown_user.user_type, unchanged_since=read_moment(self.text("changed_at")),
+            )  # fmt: skip
+        except UserChanged:
+            del self.shown_user  # the page shows the stored values next to those that were entered
+            raise
         return self.done(self.page_url(), _("User %(id)s is updated.") % {"id": self.user_id})
 
     def block(self) -> HttpResponse:

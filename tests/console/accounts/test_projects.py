@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from storage.models import Warehouse
+from tenancy.actor import INTERNAL
 from tenancy.models import Project
+from tenancy.services.projects import rename_project
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
+from tests.harness.audit_rows import rows
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +50,8 @@ def test_users_without_permissions(sign_in: SignIn, project: Project) -> None:
         assert browser.post(ADD, {"action": "create", "project-name": "mine"}).status == 403
     for kind, status in ((Kind.ENGINEER, 403), (Kind.GUEST, 404)):
         browser = sign_in(kind)
-        assert browser.post(settings, {"action": "rename", "new-name": "mine"}).status == status
+        fields = {"action": "rename", "new-name": "mine", "former-name": project.name}
+        assert browser.post(settings, fields).status == status
         assert browser.post(delete, {"action": "delete", "typed_name": project.name}).status == status
         assert f'href="{settings}"' not in browser.get(f"/ui/project/{project.pk}/").text
     project.refresh_from_db()
@@ -56,11 +60,12 @@ def test_users_without_permissions(sign_in: SignIn, project: Project) -> None:
 
 def test_rename_and_delete(sign_in: SignIn, project: Project) -> None:
     lead, address = sign_in(Kind.LEAD), f"/ui/project/{project.pk}/"
-    renamed = lead.post(f"{address}settings/", {"action": "rename", "new-name": NAME})
+    fields = {"action": "rename", "former-name": lead.get(f"{address}settings/").field("former-name")}
+    renamed = lead.post(f"{address}settings/", {**fields, "new-name": NAME})
     assert (renamed.status, renamed.location) == (302, address)
     assert is_escaped(lead.get(address))
     assert is_escaped(lead.get(f"{address}settings/"))
-    page = lead.post(f"{address}settings/", {"action": "rename", "new-name": "x" * 129})
+    page = lead.post(f"{address}settings/", {**fields, "former-name": NAME, "new-name": "x" * 129})
     assert (page.status, "must not be longer" in page.text) == (400, True)
     assert is_escaped(lead.get(f"{address}delete/"))
     for typed in ("", "wrong"):
@@ -68,6 +73,28 @@ def test_rename_and_delete(sign_in: SignIn, project: Project) -> None:
         assert (page.status, "This is not the name" in page.text) == (400, True)
     assert lead.post(f"{address}delete/", {"action": "delete", "typed_name": NAME}).location == "/ui/"
     assert Project.objects.count() == 0
+
+
+def test_two_users_rename_at_once(sign_in: SignIn, project: Project) -> None:
+    first, second, address = sign_in(Kind.LEAD), sign_in(Kind.ROOT), f"/ui/project/{project.pk}/settings/"
+    seen = [each.get(address).field("former-name") for each in (first, second)]
+    assert seen == [project.name] * 2
+    saved = first.post(address, {"action": "rename", "new-name": "team <b>", "former-name": seen[0]})
+    assert saved.status == 302
+    late = {"action": "rename", "new-name": "my <i>name", "former-name": seen[1]}
+    page = second.post(address, late)
+    assert page.status == 409
+    assert "renamed by another user" in page.text
+    assert "<b>team &lt;b&gt;</b>" in page.text, "the stored name"
+    assert 'value="my &lt;i&gt;name"' in page.text, "what the user entered"
+    project.refresh_from_db()
+    assert project.name == "team <b>"
+    assert second.post(address, {"action": "rename", "new-name": "mine"}).status == 400, "without the former name"
+    assert len(rows(event="project.renamed")) == 1
+    assert second.post(address, late | {"former-name": page.field("former-name")}).status == 302
+    project.refresh_from_db()
+    assert project.name == "my <i>name"
+    rename_project(actor=INTERNAL, project_id=project.pk, new_name="plain")  # as the API does
 
 
 def test_a_project_with_warehouses_is_kept(sign_in: SignIn, project: Project, warehouse: Warehouse) -> None:

@@ -11,10 +11,11 @@ from management.admin.accounts.user_ids import user_url
 from management.models import ConsoleSession
 from tenancy.actor import INTERNAL
 from tenancy.models import AccessToken, Project, Role, User
+from tenancy.services import users
 from tenancy.services.access_tokens import create_token
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
-from tenancy.services.users import register_user
+from tenancy.services.users import register_user, update_user
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
 from tests.console.sign_in.browser import Browser
 from tests.console.sign_in.session_fixtures import is_signed_in, sign_in_once
@@ -55,7 +56,7 @@ def test_forged_forms_are_denied_by_the_services(sign_in: SignIn, stranger: User
     forms = [
         (address, {"action": "block"}, 403),
         (address, {"action": "unblock"}, 403),
-        (address, {"action": "update", "name": "mine", "email": ""}, 403),
+        (address, {"action": "update", "name": "mine", "changed_at": stranger.updated_at.isoformat()}, 403),
         (f"{address}delete/", {"action": "delete"}, 403),
         ("/ui/user/local~root/", {"action": "end-sessions"}, 403),
         ("/ui/user/local~root/", {"action": "end-session", "session_id": str(session.get().pk)}, 404),
@@ -94,15 +95,57 @@ def test_no_user_blocks_themselves_by_accident(sign_in: SignIn) -> None:
 
 def test_rename(sign_in: SignIn, stranger: User) -> None:
     root, address = sign_in(Kind.ROOT), user_url(HOSTILE_ID)
-    assert root.post(address, {"action": "update", "name": "Ada", "email": ""}).status == 302
+    fields = {"action": "update", "changed_at": root.get(address).field("changed_at")}
+    assert root.post(address, {**fields, "name": "Ada", "email": ""}).status == 302
     stranger.refresh_from_db()
     assert (stranger.name, stranger.email, stranger.user_type) == ("Ada", "", "human")
-    page = root.post(address, {"action": "update", "name": " ", "email": HOSTILE})
+    fields["changed_at"] = stranger.updated_at.isoformat()
+    page = root.post(address, {**fields, "name": " ", "email": HOSTILE})
     assert page.status == 400
     assert "must not be empty" in page.text
     assert is_escaped(page)
-    page = root.post(address, {"action": "update", "name": "x", "email": "e" * 321})
+    page = root.post(address, {**fields, "name": "x", "email": "e" * 321})
     assert (page.status, "Longer than 320 characters" in page.text) == (400, True)
+
+
+def test_two_users_edit_at_once(sign_in: SignIn, stranger: User) -> None:
+    first, second, address = sign_in(Kind.ROOT), sign_in(Kind.ROOT), user_url(HOSTILE_ID)
+    seen = [each.get(address).field("changed_at") for each in (first, second)]
+    assert seen[0] == seen[1]
+    saved = {"action": "update", "name": "Ada <b>", "email": "ada@example.org", "changed_at": seen[0]}
+    assert first.post(address, saved).status == 302
+    late = {"action": "update", "name": "my <i>name", "email": "mine@example.org", "changed_at": seen[1]}
+    page = second.post(address, late)
+    assert page.status == 409
+    assert "changed by another user" in page.text
+    assert "<b>Ada &lt;b&gt;</b>, ada@example.org" in page.text, "what is stored"
+    assert 'value="my &lt;i&gt;name"' in page.text, "what the user entered"
+    assert 'value="mine@example.org"' in page.text
+    stranger.refresh_from_db()
+    assert (stranger.name, stranger.email) == ("Ada <b>", "ada@example.org")
+    assert len(rows(event="user.updated")) == 1
+    assert second.post(address, late | {"changed_at": page.field("changed_at")}).status == 302
+    stranger.refresh_from_db()
+    assert (stranger.name, stranger.email) == ("my <i>name", "mine@example.org")
+    for forged in ("", "yesterday", "0001-01-01T00:00+14:00"):
+        assert second.post(address, late | {"changed_at": forged}).status == 400
+    update_user(actor=INTERNAL, user_id=HOSTILE_ID, name="plain", email=None, user_type="human")  # as the API does
+
+
+def test_a_change_between_the_page_and_the_lock_is_noticed(
+    sign_in: SignIn, stranger: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, address = sign_in(Kind.ROOT), user_url(HOSTILE_ID)
+    seen, lock_user = root.get(address).field("changed_at"), users.lock_user
+
+    def change_and_lock(user_id: str) -> User | None:
+        monkeypatch.setattr(users, "lock_user", lock_user)
+        update_user(actor=INTERNAL, user_id=user_id, name="first", email=None, user_type="human")
+        return lock_user(user_id)
+
+    monkeypatch.setattr(users, "lock_user", change_and_lock)
+    page = root.post(address, {"action": "update", "name": "late", "email": "", "changed_at": seen})
+    assert page.status == 409
 
 
 def test_delete_after_a_confirmation(sign_in: SignIn, stranger: User) -> None:
