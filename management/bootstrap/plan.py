@@ -220,7 +220,7 @@ def _described(entry: DeclaredAdministrator) -> str:
 
 
 def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None:
-    warehouse = create_warehouse(
+    create_warehouse(
         actor=INTERNAL,
         project=get_project(entry.project),
         name=entry.warehouse_name,
@@ -230,9 +230,8 @@ def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None
         allowed_format_versions=entry.allowed_format_versions,
         default_format_version=entry.default_format_version,
         managed_by=entry.managed_by or Warehouse.ManagedBy.SELF_MANAGED,
+        protected=bool(entry.protected),
     )
-    if entry.protected:
-        set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
 
 
 def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[str]:

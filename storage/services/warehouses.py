@@ -146,12 +146,14 @@ def create_warehouse(
     allowed_format_versions: list[int] | None = None,
     default_format_version: int | None = None,
     managed_by: str = Warehouse.ManagedBy.SELF_MANAGED,
+    protected: bool = False,
     run: FailFastRun | None = None,
 ) -> Warehouse:
     """Create a warehouse in `project` after its store has passed validation (`storage.validation`).
 
-    The actor becomes its owner. The folder of a local warehouse is created. `run` records the checks, for callers that
-    show them after a failure.
+    The actor becomes its owner, and so has the permission that `protected` needs (`set_protection`); it is recorded as
+    `set_warehouse_protection` records it. The folder of a local warehouse is created. `run` records the checks, for
+    callers that show them after a failure.
 
     Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) for a location that overlaps another
     warehouse, `BadRequest` for an invalid name, profile, credential, delete profile or format policy,
@@ -170,6 +172,7 @@ def create_warehouse(
         managed_by=managed_by,
     )
     run, warehouse = run or FailFastRun(), draft.warehouse
+    warehouse.protected = protected
     draft.run_checks(run)
     run.require_passed()
     try:
@@ -202,6 +205,11 @@ def _insert(tx: ChangeTransaction, draft: WarehouseDraft, secret: NewSecret | No
         Change.WAREHOUSE_CREATED, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
         location=warehouse.location, credential_type=warehouse.credential_type, **granted,
     )  # fmt: skip
+    if warehouse.protected:
+        tx.record(
+            Change.WAREHOUSE_UPDATED, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
+            changed={"protected": True},
+        )  # fmt: skip
 
 
 def parse_new_credential(document: dict[str, Any] | None) -> Credential | None:

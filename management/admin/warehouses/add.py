@@ -33,7 +33,6 @@ from management.admin.warehouses.storage_fields import (
     store_of,
 )
 from storage.documents import unknown_members
-from storage.services.warehouse_changes import set_warehouse_protection
 from storage.services.warehouses import create_warehouse, validate_new_warehouse
 from storage.validation.checks import FailFastRun
 from tenancy.actor import Actor, is_instance_admin
@@ -132,7 +131,9 @@ class WarehouseAddPage(Page):
     def _create(self, form: WarehouseForm, project: Project, arguments: dict[str, Any]) -> HttpResponse:
         run = FailFastRun()
         try:
-            created = create_warehouse(actor=self.actor, project=project, run=run, **arguments)
+            created = create_warehouse(
+                actor=self.actor, project=project, protected=form.cleaned_data["protected"], run=run, **arguments
+            )
         except DENIED:
             raise
         except CatalogError as error:
@@ -140,8 +141,6 @@ class WarehouseAddPage(Page):
                 form.show_error(error)
             checks = show_checks(run.checks(), arguments["storage_profile"])
             return self._render_checks(form, checks, status=error.status)
-        if form.cleaned_data["protected"]:
-            set_warehouse_protection(actor=self.actor, warehouse_id=created.pk, is_protected=True)
         messages.success(self.request, _("Warehouse %(name)s was created.") % {"name": created.name})
         return HttpResponseRedirect(object_url("warehouse", created.pk, None))
 

@@ -77,9 +77,8 @@ class Command(OperatorCommand):
                 allowed_format_versions=options["format_versions"],
                 default_format_version=options["default_format_version"],
                 managed_by=options["managed_by"],
+                protected=options["protected"],
             )
-            if options["protected"]:
-                set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
         except WarehouseExists:
             if not options["if_not_exists"]:
                 raise

@@ -11,11 +11,16 @@ import pytest
 from management.admin.warehouses.checks import NAMES
 from management.admin.warehouses.storage_fields import STORES, credential_fields, profile_fields
 from storage.models import Warehouse
+from storage.services.warehouse_changes import set_warehouse_protection
 from storage.validation.checks import CheckName
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Actor
+from tenancy.changes import transaction
+from tenancy.changes.rows import RecordedChange
+from tenancy.models import OutboxEvent
 from tenancy.services.projects import create_project
 from tests.console.visitor import Visitor
 from tests.console.warehouses.conftest import Visit
+from tests.harness.audit_rows import rows, the_row
 
 pytestmark = pytest.mark.django_db
 
@@ -85,6 +90,42 @@ def test_create(admin: Visitor, storage_root: Path) -> None:
     assert created.protected
     assert created.storage_profile["verify-metadata-on-load"] is True
     assert "Warehouse second was created." in admin.get(page.location).plain
+
+
+def test_a_protected_warehouse_takes_one_transaction(
+    admin: Visitor, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its protection has the audit record and the event that it has when it is set later."""
+    written: list[list[str]] = []
+    write_changes = transaction.write_changes
+
+    def note_and_write(recorded: list[RecordedChange]) -> None:
+        written.append([each.kind.audit_event for each in recorded])
+        write_changes(recorded)
+
+    monkeypatch.setattr(transaction, "write_changes", note_and_write)
+    assert admin.submit(admin.get(LOCAL), LOCAL, "create", **local(storage_root, protected="on")).status == 302
+    created = Warehouse.objects.get(name="second")
+    assert created.protected
+    assert written == [["warehouse.created", "warehouse.updated"]]
+    protection = the_row(object_id=str(created.pk), event="warehouse.updated")
+    set_warehouse_protection(actor=INTERNAL, warehouse_id=created.pk, is_protected=False)
+    set_warehouse_protection(actor=INTERNAL, warehouse_id=created.pk, is_protected=True)
+    later = rows(object_id=str(created.pk), event="warehouse.updated")[-1]
+    assert protection.details == later.details
+    assert (protection.actor, protection.project_id) == (admin.user_id, later.project_id)
+    assert OutboxEvent.objects.filter(object_key=f"warehouse:{created.pk}").count() == 4
+
+
+def test_who_may_create_a_warehouse_may_protect_it(visit: Visit, storage_root: Path) -> None:
+    creator = visit("carl", "create")
+    assert creator.submit(creator.get(LOCAL), LOCAL, "create", **local(storage_root, protected="on")).status == 302
+    created = Warehouse.objects.get(name="second")
+    assert created.protected
+    changed = set_warehouse_protection(
+        actor=Actor(user_id=creator.user_id), warehouse_id=created.pk, is_protected=False
+    )
+    assert not changed.protected
 
 
 @pytest.mark.parametrize(
