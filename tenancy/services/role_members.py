@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -124,16 +126,20 @@ class Members:
     role_ids: Sequence[UUID] = ()
 
 
-def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
-    """Add users and roles to a role, all or none. Existing members stay.
+def add_role_members(
+    *, actor: Actor, project: Project, role_id: UUID, members: Members, expires_at: datetime | None = None
+) -> Members:
+    """Add users and roles to a role, all or none, until `expires_at` if given; return those who were added.
 
-    Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role of another project or one
-    that is hidden from the caller, `RoleAssignmentUserNotFound` (404), `GrantActionForbidden` (403) for a role of
-    administrators whom the caller may not appoint, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and
-    `RoleMembershipLockTimeout` (409).
+    Existing members stay, also with another expiry. Raises `BadRequest` (400) for more than a thousand and for a past
+    `expires_at`, `RoleNotFoundInProject` for a role of another project or one that is hidden from the caller,
+    `RoleAssignmentUserNotFound` (404), `GrantActionForbidden` (403) for a role of administrators whom the caller may
+    not appoint, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout` (409).
     """
     if len(members.user_ids) + len(members.role_ids) > MAX_MEMBERS:
         raise BadRequest(f"members: more than {MAX_MEMBERS} in one request", field="members")
+    if expires_at is not None and expires_at <= now():
+        raise BadRequest("expires-at: must be in the future", field="expires-at")
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     missing = partial(role_not_found, project=project)
     require_visible_roles(actor, project.pk, members.role_ids, missing=missing)
@@ -148,16 +154,19 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         new_roles = [each for each in members.role_ids if each not in present.role_ids]
         if new_roles:
             require_nestable(role_id, new_roles)
-        by = actor_name(actor)
+        membership = {"role_id": role_id, "expires_at": expires_at, "granted_by": actor_name(actor)}
         RoleMember.objects.bulk_create(
             [
-                *(RoleMember(role_id=role_id, user_id=each, granted_by=by) for each in new_users),
-                *(RoleMember(role_id=role_id, member_role_id=each, granted_by=by) for each in new_roles),
+                *(RoleMember(user_id=each, **membership) for each in new_users),
+                *(RoleMember(member_role_id=each, **membership) for each in new_roles),
             ]
         )
         if new_users or new_roles:
             enqueue_members(role_id, user_ids=new_users, role_ids=new_roles)
-        _record(tx, Change.ROLE_MEMBERS_ADDED, project, role_id, Members(new_users, new_roles))
+        added = Members(new_users, new_roles)
+        until = {} if expires_at is None else {"until": expires_at.isoformat()}
+        _record(tx, Change.ROLE_MEMBERS_ADDED, project, role_id, added, **until)
+    return added
 
 
 def _delete_expired_members(role_id: UUID, members: Members) -> Members:
@@ -173,8 +182,8 @@ def _delete_expired_members(role_id: UUID, members: Members) -> Members:
     )
 
 
-def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
-    """Remove users and roles from a role; ignores those that are not members.
+def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> list[RoleMember]:
+    """Remove users and roles from a role; ignores those that are not members. Return what was deleted.
 
     Raises `RoleNotFoundInProject` (404) for the role itself, `GrantActionForbidden` (403) for a role of administrators
     whom the caller may not appoint, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
@@ -197,12 +206,15 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         _record(tx, Change.ROLE_MEMBERS_REMOVED, project, role_id, removed)
         if removed_rows:
             enqueue_members(role_id, user_ids=removed.user_ids, role_ids=removed.role_ids)
+    return removed_rows
 
 
-def _record(tx: ChangeTransaction, kind: Change, project: Project, role_id: UUID, members: Members) -> None:
+def _record(
+    tx: ChangeTransaction, kind: Change, project: Project, role_id: UUID, members: Members, **details: Any
+) -> None:
     users, roles = members.user_ids, members.role_ids
     if users or roles:
-        tx.record(kind, subject=role_id, project=project.pk, users=users, roles=roles)
+        tx.record(kind, subject=role_id, project=project.pk, users=users, roles=roles, **details)
 
 
 def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,6 +14,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden
 from management.admin.access.principals import grants_url, list_choices_for, read_principal
 from management.admin.accounts.role_graph import draw_role_graph
@@ -23,6 +25,8 @@ from management.admin.navigation import Crumb, Text
 from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.times import read_moment
+from management.admin.undo import done_with_undo
+from management.templatetags.console_messages import Undo
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, Securable
@@ -209,19 +213,36 @@ class RolePage(RoleOfAddress):
         return {"members": [_member_row(each) for each in found], **pager.links(token)}
 
     def add_member(self) -> HttpResponse:
-        members = self._read_member()
-        add_role_members(actor=self.actor, project=self.project, role_id=self.role.pk, members=members)
+        """Add a member: until a time only as the *Undo* of a removal, for which the message has the time."""
+        until = self.text("expires_at")
+        added = add_role_members(
+            actor=self.actor, project=self.project, role_id=self.role.pk, members=self._read_member(),
+            expires_at=read_moment(until) if until else None,
+        )  # fmt: skip
         text = _("%(member)s is a member of %(role)s.") % {"member": self._member_name(), "role": self.role.name}
-        return self.done(role_url(self.role.pk), text)
+        was_changed = bool(added.user_ids or added.role_ids)
+        return self._done_with_undo(text, self._undo("remove-member") if was_changed else None)
 
     def remove_member(self) -> HttpResponse:
-        members = self._read_member()
-        remove_role_members(actor=self.actor, project=self.project, role_id=self.role.pk, members=members)
+        removed = remove_role_members(
+            actor=self.actor, project=self.project, role_id=self.role.pk, members=self._read_member()
+        )
         text = _("%(member)s is no longer a member of %(role)s.") % {
             "member": self._member_name(),
             "role": self.role.name,
         }
-        return self.done(role_url(self.role.pk), text)
+        ends = [each.expires_at for each in removed if each.expires_at is None or each.expires_at > now()]
+        return self._done_with_undo(text, self._undo("add-member", expires_at=ends[0]) if ends else None)
+
+    def _undo(self, action: str, *, expires_at: datetime | None = None) -> Undo:
+        """Return the form of the opposite change of the same member."""
+        fields = [("action", action), ("member", self.text("member")), ("shown_name", self._member_name())]
+        if expires_at is not None:
+            fields.append(("expires_at", expires_at.isoformat()))
+        return Undo(role_url(self.role.pk), fields)
+
+    def _done_with_undo(self, text: str, undo: Undo | None) -> HttpResponse:
+        return done_with_undo(self.request, role_url(self.role.pk), text, undo)
 
     def _read_member(self) -> Members:
         member = read_principal(self.text("member"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import datetime, timedelta
 from html import unescape
 from uuid import uuid4
 
 import pytest
 
+from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project, Role, RoleMember, Securable
 from tenancy.models.securable import ObjectRef
@@ -17,8 +20,8 @@ from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role, update_role
 from tests.authz.tree_fixtures import give
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
-from tests.console.sign_in.browser import Browser
-from tests.harness.audit_rows import rows
+from tests.console.sign_in.browser import Browser, Page
+from tests.harness.audit_rows import rows, the_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -171,6 +174,65 @@ def test_members(sign_in: SignIn, staff: Role, project: Project) -> None:
     fields = {"action": "remove-member", "member": f"user:{Kind.ENGINEER.value}"}
     assert lead.post(f"/ui/role/{staff.pk}/", fields).status == 302
     assert [each.member_role_id for each in RoleMember.objects.all()] == [other.pk]
+
+
+def undo_of(page: Page) -> dict[str, str]:
+    """Return the fields of the button *Undo* in the message of a page; empty without one."""
+    form = re.search(r'<div class="ik-note[^>]*role="status">.*?</form>', page.text, re.DOTALL)
+    found = re.findall(r'name="(\w+)" value="([^"]*)"', form[0]) if form and "Undo" in form[0] else []
+    return {name: unescape(value) for name, value in found if name != "csrfmiddlewaretoken"}
+
+
+def members_of(role: Role) -> list[tuple[str | None, datetime | None, str | None]]:
+    return list(RoleMember.objects.filter(role=role).values_list("user_id", "expires_at", "granted_by"))
+
+
+def test_undo_of_a_new_member(sign_in: SignIn, staff: Role) -> None:
+    lead, address = sign_in(Kind.LEAD), f"/ui/role/{staff.pk}/"
+    sign_in(Kind.ENGINEER)
+    fields = {"action": "add-member", "member": f"user:{Kind.ENGINEER.value}", "shown_name": HOSTILE}
+    page = lead.follow(lead.post(address, fields))
+    assert is_escaped(page)
+    undo = undo_of(page)
+    assert undo == {**fields, "action": "remove-member"}
+    again = lead.follow(lead.post(address, fields))
+    assert "is a member of staff" in again.text
+    assert undo_of(again) == {}, "nothing was changed: the former membership must not end"
+    page = lead.follow(lead.post(address, undo))
+    assert members_of(staff) == []
+    assert undo_of(page) == fields
+    assert lead.post(address, undo_of(page)).status == 302
+    assert members_of(staff) == [(Kind.ENGINEER, None, Kind.LEAD)]
+    assert [each.event for each in rows() if each.event.startswith("role.members")] == [
+        "role.members-added", "role.members-removed", "role.members-added",
+    ]  # fmt: skip
+
+
+def test_undo_of_a_removal_restores_the_expiry(sign_in: SignIn, staff: Role) -> None:
+    lead, address = sign_in(Kind.LEAD), f"/ui/role/{staff.pk}/"
+    sign_in(Kind.ENGINEER)
+    until = now() + timedelta(days=3, microseconds=7)
+    RoleMember.objects.create(role=staff, user_id=Kind.ENGINEER, expires_at=until)
+    fields = {"action": "remove-member", "member": f"user:{Kind.ENGINEER.value}", "shown_name": "Eve"}
+    undo = undo_of(lead.follow(lead.post(address, fields)))
+    assert undo == {**fields, "action": "add-member", "expires_at": until.isoformat()}
+    assert members_of(staff) == []
+    assert undo_of(lead.follow(lead.post(address, fields))) == {}, "there is nothing to restore"
+    assert sign_in(Kind.ENGINEER).post(address, undo).status == 403
+    assert lead.post(address, undo).status == 302
+    assert members_of(staff) == [(Kind.ENGINEER, until, Kind.LEAD)]
+    assert json.loads(the_row(event="role.members-added").details)["until"] == until.isoformat()
+    for late in ((now() - timedelta(seconds=1)).isoformat(), "tomorrow"):
+        page = lead.post(address, undo | {"member": f"user:{Kind.LEAD.value}", "expires_at": late})
+        assert page.status == 400
+    assert members_of(staff) == [(Kind.ENGINEER, until, Kind.LEAD)]
+    RoleMember.objects.update(expires_at=now() - timedelta(seconds=1))
+    assert undo_of(lead.follow(lead.post(address, fields))) == {}, "the membership had ended before"
+
+
+def test_what_a_member_gets_is_linked(sign_in: SignIn, staff: Role) -> None:
+    page = sign_in(Kind.LEAD).get(f"/ui/role/{staff.pk}/")
+    assert f'href="/ui/access/?who=role%3A{staff.pk}"' in page.text
 
 
 def test_nesting(sign_in: SignIn, project: Project) -> None:

@@ -15,6 +15,7 @@ from tenancy.services import users
 from tenancy.services.access_tokens import create_token
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
+from tenancy.services.registration import lock_user
 from tenancy.services.users import register_user, update_user
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
 from tests.console.sign_in.browser import Browser
@@ -136,7 +137,7 @@ def test_a_change_between_the_page_and_the_lock_is_noticed(
     sign_in: SignIn, stranger: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, address = sign_in(Kind.ROOT), user_url(HOSTILE_ID)
-    seen, lock_user = root.get(address).field("changed_at"), users.lock_user
+    seen = root.get(address).field("changed_at")
 
     def change_and_lock(user_id: str) -> User | None:
         monkeypatch.setattr(users, "lock_user", lock_user)

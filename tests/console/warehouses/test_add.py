@@ -15,7 +15,7 @@ from storage.services.warehouse_changes import set_warehouse_protection
 from storage.validation.checks import CheckName
 from tenancy.actor import INTERNAL, Actor
 from tenancy.changes import transaction
-from tenancy.changes.rows import RecordedChange
+from tenancy.changes.rows import RecordedChange, write_changes
 from tenancy.models import OutboxEvent
 from tenancy.services.projects import create_project
 from tests.console.visitor import Visitor
@@ -97,7 +97,6 @@ def test_a_protected_warehouse_takes_one_transaction(
 ) -> None:
     """Its protection has the audit record and the event that it has when it is set later."""
     written: list[list[str]] = []
-    write_changes = transaction.write_changes
 
     def note_and_write(recorded: list[RecordedChange]) -> None:
         written.append([each.kind.audit_event for each in recorded])
