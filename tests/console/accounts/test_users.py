@@ -13,9 +13,9 @@ from tenancy.actor import INTERNAL
 from tenancy.models import AccessToken, Project, Role, User
 from tenancy.services import users
 from tenancy.services.access_tokens import create_token
+from tenancy.services.registration import lock_user
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
-from tenancy.services.registration import lock_user
 from tenancy.services.users import register_user, update_user
 from tests.console.accounts.conftest import HOSTILE, Kind, SignIn, is_escaped
 from tests.console.sign_in.browser import Browser
