@@ -142,13 +142,28 @@ class ConsoleSession(AbstractBaseSession):
         return f"{self.method} of {self.user_id}"
 
 
+class SignInAddressQuerySet(models.QuerySet["SignInAddress"]):
+    def unused(self) -> Self:
+        return self.filter(used_at=None)
+
+    def valid(self, at: datetime) -> Self:
+        """Return the addresses that sign in at a time."""
+        return self.unused().filter(expires_at__gt=at)
+
+
 class SignInAddress(models.Model):
-    """A one-time address that signs a user in. Its code is in the address; here is only the hash of the code."""
+    """A one-time address that signs a user in. Its code is in the address; here is only the hash of the code.
+
+    A used one is kept until it expires, so that the audit record of another use names the user.
+    """
 
     digest = models.CharField(primary_key=True, max_length=64, help_text="SHA-256 of the code, in hex.")
     user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, related_name="+")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    objects = SignInAddressQuerySet.as_manager()
 
     class Meta:
         verbose_name = "sign-in address"

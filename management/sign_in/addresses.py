@@ -9,17 +9,20 @@ from typing import Final
 from urllib.parse import urlencode
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.transactions import write_transaction
 from icekeeper.kernel.errors.types import Forbidden
 from management.models import SignInAddress
 from management.sign_in.paths import CONSOLE_PATH
-from tenancy.actor import Actor
+from tenancy.actor import ANONYMOUS, Actor, AuthenticationFailed
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
 from tenancy.models import User
 from tenancy.selectors.users import user_not_found
 
 LIFETIME: Final = timedelta(minutes=15)
+
+
+class AddressRejected(AuthenticationFailed):
+    wire_type = "AddressRejected"
 
 
 def create_sign_in_address(*, actor: Actor, user_id: str, base_url: str) -> str:
@@ -44,16 +47,24 @@ def create_sign_in_address(*, actor: Actor, user_id: str, base_url: str) -> str:
 
 def find_user_of_address(code: str) -> User | None:
     """Return the user whom `code` would sign in; None if it is unknown, used or expired."""
-    row = SignInAddress.objects.filter(pk=_digest(code), expires_at__gt=now()).select_related("user").first()
+    row = SignInAddress.objects.valid(now()).filter(pk=_digest(code)).select_related("user").first()
     return None if row is None else row.user
 
 
-def use_address(code: str) -> User | None:
-    """Return the user of `code`, which is then used; None if it is unknown, used or expired. One of two concurrent
-    calls gets the user."""
-    with write_transaction():
-        user = find_user_of_address(code)
-        return user if SignInAddress.objects.filter(pk=_digest(code)).delete()[0] else None
+def use_address(code: str) -> None:
+    """Mark the address of `code` as used, in the transaction of the sign-in.
+
+    Raises `AddressRejected` (401) if it is unknown, used or expired, which holds for all but one of concurrent calls.
+    """
+    at = now()
+    if not SignInAddress.objects.valid(at).filter(pk=_digest(code)).update(used_at=at):
+        raise AddressRejected("the one-time address is unknown, or it was used")
+
+
+def find_claimant(code: str) -> Actor:
+    """Return whom a rejected code was for, for the audit trail; anonymous if it is unknown or was deleted."""
+    row = SignInAddress.objects.filter(pk=_digest(code)).first()
+    return ANONYMOUS if row is None else Actor(user_id=row.user_id)
 
 
 def _digest(code: str) -> str:

@@ -6,6 +6,7 @@ has no hint which part was wrong and takes the same time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
 from typing import Final
@@ -24,7 +25,7 @@ from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.request_context import current_context
 from management.models import PasswordAttempt
 from management.sign_in.sessions import Method, delete_sessions_of, record_failed_sign_in
-from tenancy.actor import Actor, Identity, InvalidUserId, require_local_user_id
+from tenancy.actor import Actor, AuthenticationFailed, Identity, InvalidUserId, require_local_user_id
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
 from tenancy.models import User
@@ -46,8 +47,21 @@ class WeakPassword(BadRequest):
     wire_type = "WeakPassword"
 
 
-def check_password(request: HttpRequest, *, user_id: str, password: str) -> Identity | None:
-    """Return the identity of the local user `user_id` if the password is correct and the attempt is allowed.
+@dataclass(frozen=True, slots=True)
+class VerifiedPassword:
+    """The identity of a user who gave the password with the hash `encoded`."""
+
+    identity: Identity
+    encoded: str = field(repr=False)
+
+    def require_unchanged(self, user: User) -> None:
+        """Raise `AuthenticationFailed` (401) if the user got another password since."""
+        if user.password != self.encoded:
+            raise AuthenticationFailed(f"the password of {user.pk} was changed during the sign-in")
+
+
+def check_password(request: HttpRequest, *, user_id: str, password: str) -> VerifiedPassword | None:
+    """Verify the password of the local user `user_id`; None if it is wrong, or if the attempt is not allowed.
 
     The attempt is counted before the password is checked, so that concurrent ones are counted as well. Beyond the limit
     of its address it costs neither a hash nor a row, and only the first one in a period is recorded.
@@ -73,7 +87,7 @@ def check_password(request: HttpRequest, *, user_id: str, password: str) -> Iden
         return None
     with write_transaction():
         PasswordAttempt.objects.filter(pk=key).delete()
-    return identity_of_user(user)
+    return VerifiedPassword(identity_of_user(user), user.password)
 
 
 def identity_of_user(user: User) -> Identity:

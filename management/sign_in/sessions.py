@@ -8,6 +8,7 @@ sessions of that provider or of local users are no longer accepted. Nor is one w
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -37,7 +38,7 @@ from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
 from tenancy.models import User
 from tenancy.selectors.users import require_authenticated, require_permission_on_user
-from tenancy.services.registration import register_caller
+from tenancy.services.registration import lock_user, register_caller
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -52,35 +53,50 @@ MAX_SESSIONS: Final = 50
 """Sessions of one user; a sign-in beyond it deletes the oldest."""
 
 
-def begin_session(request: HttpRequest, identity: Identity, method: Method) -> Actor:
+def begin_session(
+    request: HttpRequest, identity: Identity, method: Method, *, recheck: Callable[[User], None] | None = None
+) -> Actor:
     """Sign the user of `identity` in: register them as their first API call would, and create a session with a new key.
 
-    An earlier session of the browser is deleted, and so are all but the newest `MAX_SESSIONS` of the user. Raises
-    `AuthenticationFailed` (401) for a blocked or deleted user, and
+    The row of the user is locked meanwhile, as it is when they are blocked or get a new password: either that change
+    deletes the session, or the sign-in sees it. `recheck` raises `AuthenticationFailed` if what was verified before no
+    longer applies to the locked row. An earlier session of the browser is deleted, and so are all but the newest
+    `MAX_SESSIONS` of the user.
+
+    Raises `AuthenticationFailed` (401) also for a blocked or deleted user, and
     `UnderMaintenance` (503) for a user who is not registered, because maintenance mode registers none.
     """
     actor = Actor(user_id=identity.user_id, identity=identity)
     register_caller(actor=actor)
-    user = User.objects.existing().filter(pk=identity.user_id).first()
-    if user is None and maintenance.is_read_only():
-        raise UnderMaintenance("The server is in maintenance mode: users who never signed in cannot do so now")
-    if user is None or not user.is_active:
-        raise AuthenticationFailed(f"{identity.user_id} is deleted or not active")
     store = session_of(request)
-    origin = current_context().origin
-    store.start(
-        {_IDENTITY: _to_json(identity)},
-        user=user,
-        access_token_id=identity.access_token_id,
-        method=method,
-        address=_shown_address(origin.address, origin.forwarded_for),
-        user_agent=_decode_header(origin.user_agent or "")[:_MAX_USER_AGENT_LENGTH],
-    )
-    _delete_oldest_sessions(store.row)
+    with write_transaction():
+        user = _lock_active_user(identity.user_id)
+        if recheck is not None:
+            recheck(user)
+        origin = current_context().origin
+        store.start(
+            {_IDENTITY: _to_json(identity)},
+            user=user,
+            access_token_id=identity.access_token_id,
+            method=method,
+            address=_shown_address(origin.address, origin.forwarded_for),
+            user_agent=_decode_header(origin.user_agent or "")[:_MAX_USER_AGENT_LENGTH],
+        )
+        _delete_oldest_sessions(store.row)
     rotate_token(request)
     set_actor(request, actor)
     record_sign_in(actor=actor, is_accepted=True, details=_details(store.row))
     return actor
+
+
+def _lock_active_user(user_id: str) -> User:
+    user = lock_user(user_id)
+    is_known = user is not None and user.deleted_at is None
+    if not is_known and maintenance.is_read_only():
+        raise UnderMaintenance("The server is in maintenance mode: users who never signed in cannot do so now")
+    if user is None or not is_known or not user.is_active:
+        raise AuthenticationFailed(f"{user_id} is deleted or not active")
+    return user
 
 
 def record_failed_sign_in(method: Method, failure: str | CatalogError, *, claimant: Actor = ANONYMOUS) -> None:
@@ -223,18 +239,19 @@ def end_all_sessions(*, actor: Actor, user_id: str | None = None, keep: ConsoleS
             rows = rows.exclude(pk=keep.pk)
         ids = list(rows.values_list("pk", flat=True))
         ConsoleSession.objects.filter(pk__in=ids).delete()
-        SignInAddress.objects.filter(user_id=owner).delete()
+        SignInAddress.objects.unused().filter(user_id=owner).delete()
         for session_id in ids:
             tx.record(Change.SESSION_REVOKED, subject=session_id, user=owner)
     return len(ids)
 
 
 def delete_sessions_of(user_id: str) -> int:
-    """Delete the sessions and one-time addresses of a user, in the caller's transaction; return the number of sessions.
+    """Delete the sessions and unused one-time addresses of a user; return the number of sessions.
 
-    Called for a new password, and for a user who is blocked or deleted (`settings.BLOCKED_USER_HOOKS`).
+    Called for a new password, and for a user who is blocked or deleted (`settings.BLOCKED_USER_HOOKS`), in the
+    transaction that changes and so locks the row of the user: see `begin_session`.
     """
-    SignInAddress.objects.filter(user_id=user_id).delete()
+    SignInAddress.objects.unused().filter(user_id=user_id).delete()
     return ConsoleSession.objects.filter(user_id=user_id).delete()[0]
 
 
@@ -250,14 +267,13 @@ def delete_ended_sessions(*, actor: Actor, batch: int = BATCH) -> int:
 
 
 def _delete_oldest_sessions(newest: ConsoleSession | None) -> None:
-    """Delete the sessions of the user of `newest` beyond `MAX_SESSIONS`. Those of concurrent sign-ins stay."""
+    """Delete the sessions of the user of `newest`, whose row is locked, beyond `MAX_SESSIONS`."""
     if newest is None:
         return
     others = ConsoleSession.objects.filter(user_id=newest.user_id).exclude(pk=newest.pk)
     oldest = list(others.order_by("-created_at", "-pk").values_list("pk", flat=True)[MAX_SESSIONS - 1 :])
     if oldest:
-        with write_transaction():
-            ConsoleSession.objects.filter(pk__in=oldest).delete()
+        ConsoleSession.objects.filter(pk__in=oldest).delete()
 
 
 def _owner(actor: Actor, user_id: str | None) -> str:

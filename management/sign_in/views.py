@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -14,16 +15,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from icekeeper.kernel.errors.types import CatalogError, Forbidden, Unauthorized
 from management.models import ConsoleSession
 from management.sign_in import local_accounts
-from management.sign_in.addresses import find_user_of_address, use_address
+from management.sign_in.addresses import AddressRejected, find_claimant, find_user_of_address, use_address
 from management.sign_in.notices import render_notice
 from management.sign_in.pages import render_failure, render_sign_in
 from management.sign_in.paths import safe_next, sign_in_url
 from management.sign_in.providers import console_providers
 from management.sign_in.scopes import ConsoleScopeMissing, require_console_scopes
 from management.sign_in.sessions import accepts_access_tokens, begin_session, record_failed_sign_in, sign_out
-from tenancy.actor import AuthenticationFailed, Identity
+from tenancy.actor import Actor, AuthenticationFailed, Identity
 from tenancy.authn.own_tokens.stored_tokens import read_token
 from tenancy.authn.requests import identify
+from tenancy.models import User
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -66,10 +68,14 @@ def sign_in_with_password(request: HttpRequest) -> HttpResponse:
     if not local_accounts.is_enabled():
         return render_failure(request, target=target)
     user_id = name if name.startswith("local~") else f"local~{name}"
-    identity = local_accounts.check_password(request, user_id=user_id, password=request.POST.get("password", ""))
-    if identity is None:
+    verified = local_accounts.check_password(request, user_id=user_id, password=request.POST.get("password", ""))
+    if verified is None:
         return render_failure(request, target=target, opened="password")
-    return _begin(request, identity, Method.PASSWORD, target)
+    try:
+        return _begin(request, verified.identity, Method.PASSWORD, target, recheck=verified.require_unchanged)
+    except AuthenticationFailed as failure:
+        record_failed_sign_in(Method.PASSWORD, failure, claimant=Actor(user_id=user_id))
+        return render_failure(request, target=target, opened="password")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -77,23 +83,26 @@ def sign_in_with_password(request: HttpRequest) -> HttpResponse:
 def sign_in_once(request: HttpRequest) -> HttpResponse:
     """Sign in with a one-time address, by POST alone: link scanners follow every link they see."""
     code = (request.POST if request.method == "POST" else request.GET).get("code", "")
-    user = use_address(code) if request.method == "POST" else find_user_of_address(code)
-    if user is None:
-        if request.method == "POST":
-            record_failed_sign_in(Method.ADDRESS, "AddressRejected")
-        return render_notice(
-            request,
-            _("This one-time address is no longer valid"),
-            _("It was used, or it is older than 15 minutes. Create another with manage.py sign_in_address."),
-            status=403,
-        )
-    if request.method == "POST":
+    user = find_user_of_address(code)
+    if user is not None and request.method != "POST":
+        return render(request, "console/sign_in/once.html", {"user": user, "code": code})
+    if user is not None:
         try:
-            return _begin(request, local_accounts.identity_of_user(user), Method.ADDRESS, None)
+            identity = local_accounts.identity_of_user(user)
+            return _begin(request, identity, Method.ADDRESS, None, recheck=lambda _user: use_address(code))
+        except AddressRejected:
+            pass
         except AuthenticationFailed as failure:
-            record_failed_sign_in(Method.ADDRESS, failure)
+            record_failed_sign_in(Method.ADDRESS, failure, claimant=Actor(user_id=user.pk))
             return render_failure(request)
-    return render(request, "console/sign_in/once.html", {"user": user, "code": code})
+    if request.method == "POST":
+        record_failed_sign_in(Method.ADDRESS, "AddressRejected", claimant=find_claimant(code))
+    return render_notice(
+        request,
+        _("This one-time address is no longer valid"),
+        _("It was used, or it is older than 15 minutes. Create another with manage.py sign_in_address."),
+        status=403,
+    )
 
 
 @require_POST
@@ -135,10 +144,17 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     )
 
 
-def _begin(request: HttpRequest, identity: Identity, method: Method, target: str | None) -> HttpResponse:
+def _begin(
+    request: HttpRequest,
+    identity: Identity,
+    method: Method,
+    target: str | None,
+    *,
+    recheck: Callable[[User], None] | None = None,
+) -> HttpResponse:
     wanted = safe_next(target)
     try:
-        begin_session(request, identity, method)
+        begin_session(request, identity, method, recheck=recheck)
     except CatalogError as failure:
         if failure.status != 503:  # noqa: PLR2004
             raise

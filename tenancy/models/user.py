@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, Final, Self
 
+from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager
 from django.db import models
 from django.db.models import Q
@@ -90,6 +91,17 @@ class User(AbstractBaseUser):
     USERNAME_FIELD = "id"
     EMAIL_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    def check_password(self, raw_password: str | None) -> bool:
+        """Do what Django does, but never replace a password that was set meanwhile by a stronger hash of this one."""
+        verified = self.password
+
+        def store_stronger_hash(raw_password: str) -> None:
+            encoded = make_password(raw_password)
+            if User.objects.filter(pk=self.pk, password=verified).update(password=encoded):
+                self.password = encoded
+
+        return check_password(raw_password, verified, store_stronger_hash)
 
     @property
     def has_called(self) -> bool:

@@ -253,13 +253,14 @@ def test_ended_rows_are_deleted(browser: Browser) -> None:
     sign_in_once(Browser(), "local~bob")
     expired, code = new_code("local~old"), new_code("local~new")
     at = now()
-    SignInAddress.objects.filter(user_id="local~old").update(expires_at=at - timedelta(seconds=1))
+    SignInAddress.objects.filter(user_id__in=["local~old", "local~bob"]).update(expires_at=at - timedelta(seconds=1))
     PasswordAttempt.objects.create(key="old", attempts=9, started_at=at - timedelta(days=2))
     ConsoleSession.objects.filter(user_id="local~bob").update(last_seen_at=at - timedelta(hours=2))
     assert delete_ended_sessions(actor=INTERNAL) == 1
     assert is_signed_in(browser)
     assert [row.user_id for row in ConsoleSession.objects.all()] == ["local~alice"]
-    assert [row.user_id for row in SignInAddress.objects.all()] == ["local~new"]
+    assert [row.user_id for row in SignInAddress.objects.unused()] == ["local~new"]
+    assert [row.user_id for row in SignInAddress.objects.exclude(used_at=None)] == ["local~alice"], "until it expires"
     assert PasswordAttempt.objects.count() == 0
     assert expired != code
 

@@ -286,7 +286,9 @@ def test_an_address_signs_in_once(browser: Browser) -> None:
     assert other.post(ONCE, {"code": code}).status == 403
     assert other.get(f"{ONCE}?code={code}").status == 403
     assert not is_signed_in(other)
-    assert [row.reason for row in rows(event="sign-in.refused")] == ["AddressRejected"]
+    assert other.post(ONCE, {"code": code[:-1]}).status == 403
+    refused = [(row.reason, row.actor) for row in rows(event="sign-in.refused")]
+    assert refused == [("AddressRejected", "local~admin"), ("AddressRejected", "anonymous")]
 
 
 def test_expired_and_unknown_addresses(browser: Browser) -> None:
@@ -296,9 +298,11 @@ def test_expired_and_unknown_addresses(browser: Browser) -> None:
         page = browser.post(ONCE, {"code": each})
         assert page.status == 403, each[:20]
         assert "<script>" not in page.text
+    assert {row.actor for row in rows(event="sign-in.refused")} == {"local~alice", "anonymous"}
     blocked = new_code("local~bob")
     User.objects.filter(pk="local~bob").update(is_active=False)
     assert browser.post(ONCE, {"code": blocked}).status == 403
+    assert rows(event="sign-in.refused")[-1].actor == "local~bob"
     assert not is_signed_in(browser)
 
 
