@@ -73,10 +73,6 @@ class FormPage(Page):
         messages.success(self.request, text)
         return HttpResponseRedirect(url)
 
-    def query(self, name: str) -> str:
-        """Return a parameter of the address, which databases accept as a text."""
-        return self.request.GET.get(name, "").replace("\0", "").strip()[:255]
-
 
 def message_of(error: CatalogError) -> str:
     """Return the text of an error at its field, without the name of the field."""

@@ -24,6 +24,9 @@ from tenancy.authz.permission_epoch import share_reads
 
 _READING: Final = frozenset({"GET", "HEAD"})
 
+MAX_QUERY_LENGTH: Final = 255
+"""Characters of a text in an address that are read."""
+
 
 class Page(View):
     """A page of the console: reads with selectors on behalf of `actor`, and renders `template_name`.
@@ -54,6 +57,10 @@ class Page(View):
         """Return what the template shows; `self.kwargs` are the values in the address."""
         return {}
 
+    def query(self, name: str) -> str:
+        """Return a parameter of the address as `read_query` does."""
+        return read_query(self.request, name)
+
     def render(self, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
         shown = {"title": self.title, "breadcrumb": [Crumb(self.title)], **context}
         return render_page(self.request, self.template_name, shown, section=self.section, status=status)
@@ -61,6 +68,11 @@ class Page(View):
     def render_part(self, template: str, context: dict[str, Any]) -> HttpResponse:
         """Return a part of the page alone, which a script puts into the page."""
         return HttpResponse(render_to_string(template, context, self.request))
+
+
+def read_query(request: HttpRequest, name: str) -> str:
+    """Return a parameter of the address, which databases accept as a text; empty if it is missing."""
+    return request.GET.get(name, "").replace("\0", "").strip()[:MAX_QUERY_LENGTH]
 
 
 def render_page(

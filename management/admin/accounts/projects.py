@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import Forbidden
-from management.admin.accounts.roles import allowed_on_project
+from management.admin.accounts.project_objects import allowed_on_project
 from management.admin.accounts.server_permissions import allowed_on_server
 from management.admin.form_pages import Action, ConfirmPage, FormPage
 from management.admin.navigation import Crumb, Text

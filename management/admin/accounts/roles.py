@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -15,25 +14,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors.types import Forbidden
+from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from management.admin.access.principals import grants_url, list_choices_for, read_principal
+from management.admin.accounts.project_objects import ObjectOfProject, ProjectListPage, allowed_on_project
 from management.admin.accounts.role_graph import draw_role_graph
 from management.admin.accounts.user_ids import user_url
-from management.admin.form_pages import Action, ConfirmPage, FormPage
+from management.admin.form_pages import Action, ConfirmPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text
-from management.admin.project_choice import choose_project, project_context
 from management.admin.tabs import Tab, choose_tab, link_tabs
 from management.admin.times import read_moment
 from management.admin.undo import done_with_undo
 from management.templatetags.console_messages import Undo
-from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.models import Project, Role, Securable
+from tenancy.models import Role, Securable
 from tenancy.models.role import OWN_PROVIDER
-from tenancy.models.securable import ObjectRef
-from tenancy.selectors.permission_checks import list_allowed_actions_for
-from tenancy.selectors.projects import list_projects_for, no_such_project
 from tenancy.selectors.role_trees import get_nested_roles_for
 from tenancy.selectors.roles import (
     Member,
@@ -59,15 +54,11 @@ MAX_INDENT: Final = 6
 """Steps of depth that a tree indents."""
 
 
-def roles_url(project: Project) -> str:
-    return f"{reverse('admin:roles')}?{urlencode({'project': project.pk})}"
-
-
 def role_url(role_id: object, tab: str = "") -> str:
     return reverse("admin:role-tab", args=[role_id, tab]) if tab else reverse("admin:role", args=[role_id])
 
 
-class RolesPage(FormPage):
+class RolesPage(ProjectListPage):
     """The roles of a project: all, or those that match a text."""
 
     template_name = "console/roles.html"
@@ -75,17 +66,8 @@ class RolesPage(FormPage):
     title = gettext_lazy("Roles")
     actions: ClassVar[Mapping[str, Action]] = {"create": Action("create", ("name", "description"))}
 
-    @cached_property
-    def projects(self) -> list[Project]:
-        return list_projects_for(actor=self.actor)
-
-    @cached_property
-    def project(self) -> Project | None:
-        return choose_project(self.projects, self.query("project"))
-
     def context(self) -> dict[str, Any]:
-        project, typed = self.project, self.query("q")
-        shown = {**project_context(self.projects, project), "q": typed, "user_id": self.actor.user_id}
+        project, typed, shown = self.project, self.query("q"), self.frame()
         if project is None:
             return shown
         pager = read_pager(self.request, "roles", project=project.pk, q=typed)
@@ -99,19 +81,9 @@ class RolesPage(FormPage):
         return {**shown, "rows": [_role_row(each) for each in roles], "can_create": can_create, **pager.links(token)}
 
     def create(self) -> HttpResponse:
-        project = self.project
-        if project is None:
-            raise no_such_project(self.query("project"))
         name, description = self.text("name").strip(), self.text("description").strip() or None
-        role = create_role(actor=self.actor, project=project, name=name, description=description)
+        role = create_role(actor=self.actor, project=self.require_project(), name=name, description=description)
         return self.done(role_url(role.pk), _("Role %(name)s is created.") % {"name": role.name})
-
-
-def allowed_on_project(actor: Actor, project: Project, actions: Sequence[Can]) -> list[Can]:
-    """Return those of the actions that `actor` may do on a project; the services check them again."""
-    ref = ObjectRef(Securable.Type.PROJECT, project.pk)
-    missing = no_such_project(project.pk)
-    return list_allowed_actions_for(actor=actor, grantee=None, ref=ref, actions=actions, missing=missing)
 
 
 def _role_row(role: Role) -> dict[str, Any]:
@@ -125,8 +97,12 @@ def _role_row(role: Role) -> dict[str, Any]:
     }
 
 
-class RoleOfAddress(FormPage):
-    """The base of the pages of one role. A role that is hidden from the user is not found."""
+class RoleOfAddress(ObjectOfProject):
+    """The base of the pages of one role."""
+
+    object_type = Securable.Type.ROLE
+    list_view = "admin:roles"
+    list_title = gettext_lazy("Roles")
 
     @cached_property
     def role(self) -> Role:
@@ -135,16 +111,11 @@ class RoleOfAddress(FormPage):
         return get_role_for(actor=self.actor, action=Can.READ, project=project, role_id=role_id)
 
     @property
-    def project(self) -> Project:
-        return self.role.project
+    def shown_object(self) -> Role:
+        return self.role
 
-    def allowed(self, *actions: Can) -> set[Can]:
-        ref = ObjectRef(Securable.Type.ROLE, self.role.pk)
-        missing = role_not_found(self.role.pk, self.project)
-        return set(list_allowed_actions_for(actor=self.actor, grantee=None, ref=ref, actions=actions, missing=missing))
-
-    def role_crumbs(self) -> list[Crumb]:
-        return [Crumb(self.project.name, roles_url(self.project)), Crumb(_("Roles"), roles_url(self.project))]
+    def not_found(self) -> CatalogError:
+        return role_not_found(self.role.pk, self.project)
 
 
 class RolePage(RoleOfAddress):
@@ -165,7 +136,7 @@ class RolePage(RoleOfAddress):
         is_changeable = role.provider_id != SYSTEM_PROVIDER
         shown: dict[str, Any] = {
             "title": role.name,
-            "breadcrumb": [*self.role_crumbs(), Crumb(role.name)],
+            "breadcrumb": [*self.list_crumbs(), Crumb(role.name)],
             "role": {**_role_row(role), "created_at": role.created_at},
             "tabs": link_tabs(TABS, current, "admin:role", [role.pk]),
             "tab": current,
@@ -311,7 +282,7 @@ class RoleDeletePage(ConfirmPage, RoleOfAddress):
         return _("Delete role %(name)s?") % {"name": self.role.name}
 
     def crumbs(self) -> list[Crumb]:
-        return [*self.role_crumbs(), Crumb(self.role.name, role_url(self.role.pk))]
+        return [*self.list_crumbs(), Crumb(self.role.name, role_url(self.role.pk))]
 
     def effects(self) -> list[Text]:
         return [
@@ -324,6 +295,6 @@ class RoleDeletePage(ConfirmPage, RoleOfAddress):
         return role_url(self.role.pk)
 
     def delete(self) -> HttpResponse:
-        project, name = self.project, self.role.name
-        delete_role(actor=self.actor, project=project, role_id=self.role.pk)
-        return self.done(roles_url(project), _("Role %(name)s is deleted.") % {"name": name})
+        name = self.role.name
+        delete_role(actor=self.actor, project=self.project, role_id=self.role.pk)
+        return self.done(self.list_url(), _("Role %(name)s is deleted.") % {"name": name})

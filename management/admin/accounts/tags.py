@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -14,18 +13,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.selectors.tagged_objects import Attached, list_tag_attachments_for, name_attached_objects_for
-from icekeeper.kernel.errors.types import BadRequest, Forbidden
-from management.admin.accounts.roles import allowed_on_project
-from management.admin.form_pages import Action, ConfirmPage, FormPage
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
+from management.admin.accounts.project_objects import ObjectOfProject, ProjectListPage, allowed_on_project
+from management.admin.form_pages import Action, ConfirmPage
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text, object_url
-from management.admin.project_choice import choose_project, project_context
 from management.admin.times import read_moment
 from tenancy.authz.actions import Can
-from tenancy.models import Project, Securable, TagDefinition
-from tenancy.models.securable import ObjectRef
-from tenancy.selectors.permission_checks import list_allowed_actions_for
-from tenancy.selectors.projects import list_projects_for, no_such_project
+from tenancy.models import Securable, TagDefinition
 from tenancy.selectors.tags import (
     AttachmentFilter,
     get_tag_definition_of_any_project_for,
@@ -47,15 +42,11 @@ KIND_LABELS: Final = {
 }
 
 
-def tags_url(project: Project) -> str:
-    return f"{reverse('admin:tags')}?{urlencode({'project': project.pk})}"
-
-
 def tag_url(definition_id: UUID) -> str:
     return reverse("admin:tag", args=[definition_id])
 
 
-class TagsPage(FormPage):
+class TagsPage(ProjectListPage):
     """The tag definitions of a project that the user may see; `?q=` finds one by its whole name."""
 
     template_name = "console/tags.html"
@@ -65,17 +56,8 @@ class TagsPage(FormPage):
         "create": Action("create", ("name", "description", "scope", "value-kind", "allowed-values")),
     }
 
-    @cached_property
-    def projects(self) -> list[Project]:
-        return list_projects_for(actor=self.actor)
-
-    @cached_property
-    def project(self) -> Project | None:
-        return choose_project(self.projects, self.query("project"))
-
     def context(self) -> dict[str, Any]:
-        project, typed = self.project, self.query("q")
-        shown = {**project_context(self.projects, project), "q": typed, "user_id": self.actor.user_id}
+        project, typed, shown = self.project, self.query("q"), self.frame()
         if project is None:
             return shown
         pager = read_pager(self.request, "tags", project=project.pk, q=typed)
@@ -99,12 +81,9 @@ class TagsPage(FormPage):
         return [(each.value, f"{each.value}: {KIND_LABELS[each]}", each == chosen) for each in TagDefinition.ValueKind]
 
     def create(self) -> HttpResponse:
-        project = self.project
-        if project is None:
-            raise no_such_project(self.query("project"))
         definition = create_tag_definition(
             actor=self.actor,
-            project=project,
+            project=self.require_project(),
             name=self.text("name").strip(),
             scope=read_scope(self.request.POST.getlist("scope")),
             value_kind=self._value_kind(),
@@ -143,24 +122,23 @@ def _definition_row(definition: TagDefinition) -> dict[str, Any]:
     }
 
 
-class TagOfAddress(FormPage):
-    """The base of the pages of one definition. One that is hidden from the user is not found."""
+class TagOfAddress(ObjectOfProject):
+    """The base of the pages of one definition."""
+
+    object_type = Securable.Type.TAG
+    list_view = "admin:tags"
+    list_title = gettext_lazy("Tags")
 
     @cached_property
     def definition(self) -> TagDefinition:
         return get_tag_definition_of_any_project_for(actor=self.actor, definition_id=self.kwargs["definition_id"])
 
     @property
-    def project(self) -> Project:
-        return self.definition.project
+    def shown_object(self) -> TagDefinition:
+        return self.definition
 
-    def allowed(self, *actions: Can) -> set[Can]:
-        ref = ObjectRef(Securable.Type.TAG, self.definition.pk)
-        missing = tag_id_not_found(self.definition.pk, self.project)
-        return set(list_allowed_actions_for(actor=self.actor, grantee=None, ref=ref, actions=actions, missing=missing))
-
-    def tag_crumbs(self) -> list[Crumb]:
-        return [Crumb(self.project.name, tags_url(self.project)), Crumb(_("Tags"), tags_url(self.project))]
+    def not_found(self) -> CatalogError:
+        return tag_id_not_found(self.definition.pk, self.project)
 
 
 class TagPage(TagOfAddress):
@@ -179,7 +157,7 @@ class TagPage(TagOfAddress):
         chosen = self.request.POST.getlist("scope") or list(definition.scope)
         shown: dict[str, Any] = {
             "title": definition.name,
-            "breadcrumb": [*self.tag_crumbs(), Crumb(definition.name)],
+            "breadcrumb": [*self.list_crumbs(), Crumb(definition.name)],
             "definition": {
                 **_definition_row(definition),
                 "values": list(definition.allowed_values),
@@ -259,7 +237,7 @@ class TagDeletePage(ConfirmPage, TagOfAddress):
         return _("Delete tag %(name)s?") % {"name": self.definition.name}
 
     def crumbs(self) -> list[Crumb]:
-        return [*self.tag_crumbs(), Crumb(self.definition.name, self.back_url())]
+        return [*self.list_crumbs(), Crumb(self.definition.name, self.back_url())]
 
     def effects(self) -> list[Text]:
         return [
@@ -271,6 +249,6 @@ class TagDeletePage(ConfirmPage, TagOfAddress):
         return tag_url(self.definition.pk)
 
     def delete(self) -> HttpResponse:
-        project, name = self.project, self.definition.name
-        delete_tag_definition(actor=self.actor, project=project, definition_id=self.definition.pk)
-        return self.done(tags_url(project), _("Tag %(name)s is deleted.") % {"name": name})
+        name = self.definition.name
+        delete_tag_definition(actor=self.actor, project=self.project, definition_id=self.definition.pk)
+        return self.done(self.list_url(), _("Tag %(name)s is deleted.") % {"name": name})

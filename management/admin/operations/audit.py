@@ -25,7 +25,6 @@ from tenancy.models.securable import ObjectRef
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import list_projects_for, no_such_project, server_ref
 
-MAX_FILTER_LENGTH: Final = 255
 MAX_EXPORTED: Final = 100_000
 """Records of one file."""
 MAX_POSITION: Final = 2**62
@@ -50,11 +49,7 @@ class AuditTrail(Page):
         Without the permission to read all records, those of the first project with the permission are read. Raises
         `BadRequest`, and `ProjectNotFound` for a hidden project.
         """
-        given = {
-            name: value
-            for name in (*TEXT_FILTERS, *TIME_FILTERS, "outcome")
-            if (value := self.request.GET.get(name, "").replace("\0", "").strip()[:MAX_FILTER_LENGTH])
-        }
+        given = {name: value for name in (*TEXT_FILTERS, *TIME_FILTERS, "outcome") if (value := self.query(name))}
         if given.get("outcome", AuditRecord.Outcome.ALLOWED) not in AuditRecord.Outcome.values:
             raise BadRequest("outcome: must be allowed, denied or failed")
         projects = list_projects_for(actor=self.actor)

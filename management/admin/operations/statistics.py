@@ -17,7 +17,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.charts import Series, TrendChart, draw_trend
 from management.admin.navigation import object_url
-from management.admin.pages import Page
+from management.admin.pages import Page, read_query
 from management.call_hours import CallsOfAnHour
 from management.call_statistics import CallStatistics, CallSum, sum_calls_for, sum_calls_of_warehouse_for
 from management.csv_files import csv_response
@@ -30,7 +30,6 @@ HOURS_A_POINT: Final = {"24h": 1, "7d": 1, "30d": 6}
 """Of the charts: a line has at most 168 points, and its table as many rows."""
 
 DEFAULT_PERIOD: Final = "7d"
-MAX_ENDPOINT_LENGTH: Final = 255
 
 
 def read_period(request: HttpRequest) -> str:
@@ -45,10 +44,6 @@ def window_of(period: str) -> Window:
     """Return the whole hours of a period up to now."""
     end = now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return Window(end - PERIODS[period], end)
-
-
-def read_endpoint(request: HttpRequest) -> str:
-    return request.GET.get("endpoint", "").replace("\0", "").strip()[:MAX_ENDPOINT_LENGTH]
 
 
 def statistics_context(found: CallStatistics, given: dict[str, str]) -> dict[str, Any]:
@@ -125,7 +120,7 @@ def _warehouse_url(each: CallSum) -> str | None:
 
 def warehouse_statistics_context(request: HttpRequest, actor: Actor, warehouse_id: UUID) -> dict[str, Any]:
     """Return the tab with the calls of a warehouse; without the permission it says so."""
-    given = {"period": read_period(request), "endpoint": read_endpoint(request)}
+    given = {"period": read_period(request), "endpoint": read_query(request, "endpoint")}
     try:
         found = _read_warehouse(actor, warehouse_id, given)
     except Forbidden:
@@ -135,7 +130,7 @@ def warehouse_statistics_context(request: HttpRequest, actor: Actor, warehouse_i
 
 def warehouse_statistics_csv(request: HttpRequest, actor: Actor, warehouse_id: UUID) -> StreamingHttpResponse:
     """Return the file of a table of the tab. Raises `NoSuchWarehouse`, `Forbidden`."""
-    given = {"period": read_period(request), "endpoint": read_endpoint(request)}
+    given = {"period": read_period(request), "endpoint": read_query(request, "endpoint")}
     return statistics_csv(_read_warehouse(actor, warehouse_id, given), request.GET.get("by", ""))
 
 
@@ -161,7 +156,7 @@ class StatisticsPage(Page):
         return {**statistics_context(found, given), "projects": self.projects, "project_id": given.get("project")}
 
     def _read(self) -> tuple[CallStatistics, dict[str, str]]:
-        given = {"period": read_period(self.request), "endpoint": read_endpoint(self.request)}
+        given = {"period": read_period(self.request), "endpoint": self.query("endpoint")}
         self.projects = wanted = list_projects_for(actor=self.actor)
         project_id = self.request.GET.get("project", "")
         if project_id:
