@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -18,7 +19,7 @@ from icekeeper.kernel.errors.responses import ErrorResponse, error_response
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.http.base_url import base_path
 from management.admin.navigation import Crumb, Text, shell_context
-from management.sign_in.paths import CONSOLE_PATH
+from management.sign_in.paths import CONSOLE_PATH, safe_next
 from tenancy.actor import Actor
 from tenancy.authz.permission_epoch import share_reads
 
@@ -101,6 +102,7 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
         "hint": hint,
         "user_id": getattr(getattr(request, "actor", None), "user_id", None) if isinstance(known, Forbidden) else None,
         "can_retry": not known.is_final and not isinstance(known, Forbidden),
+        "back_url": _page_before(request),
         "request_id": request.META.get("icekeeper.request_id", ""),
     }
     page = render_to_string("console/error.html", context, request)
@@ -108,6 +110,18 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
     if "Retry-After" in found.headers:
         response.headers["Retry-After"] = found.headers["Retry-After"]
     return response
+
+
+def _page_before(request: HttpRequest) -> str | None:
+    """Return the page of the console from which the browser came; None for another site, and for the same page."""
+    try:
+        before = urlsplit(request.META.get("HTTP_REFERER", ""))
+    except ValueError:
+        return None
+    if before.netloc != request.get_host() or before.path == request.get_full_path().partition("?")[0]:
+        return None
+    path = f"{before.path}?{before.query}" if before.query else before.path
+    return path if safe_next(path) == path else None
 
 
 def unknown_page(request: HttpRequest, **_kwargs: Any) -> HttpResponse:

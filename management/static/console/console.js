@@ -105,6 +105,15 @@
     button.focus();
   });
 
+  // A form that changes what is marked asks for a mark, instead of the server.
+  document.addEventListener("submit", (event) => {
+    if (!$(".ik-selection", event.target)) return;
+    const marks = Array.from(event.target.elements).filter((each) => each.type === "checkbox" && each.name);
+    if (marks.length === 0 || marks.some((each) => each.checked)) return;
+    event.preventDefault();
+    showToast(text("nothingMarked"));
+  });
+
   // --- Times in the reader's zone ------------------------------------------------------------------------------
 
   function localDate(at) {
