@@ -53,7 +53,10 @@ class Namespace(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["warehouse", "path_key"], name="namespace_once_per_warehouse")]
-        indexes = [models.Index(fields=["warehouse", "parent", "id"], name="namespace_by_parent")]
+        indexes = [
+            models.Index(fields=["warehouse", "parent", "id"], name="namespace_by_parent"),
+            models.Index(fields=["warehouse", "parent", "path_key"], name="namespace_by_name"),
+        ]
 
     def __str__(self) -> str:
         return ".".join(self.levels)

@@ -1,8 +1,8 @@
-"""Objects of the catalog by the ids in addresses of the console: their path, and the objects directly below them."""
+"""Objects of the catalog by the ids in addresses of the console: their path and their facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,11 +16,6 @@ from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Namespace, Snapshot, Tabular
 from catalog.objects import ObjectKey, client_uuids, resolve_object_key
-from catalog.selectors.namespaces import list_namespaces_for
-from catalog.selectors.tables.generic_tables import list_generic_tables_for
-from catalog.selectors.tables.load import list_tabulars_for
-from icekeeper.kernel.errors.types import Forbidden, InvalidPageToken
-from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -56,16 +51,6 @@ class LocatedTabular:
     tabular: Tabular
     identifier: Identifier
     path: tuple[PathStep, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """An object directly below another one: a namespace or a tabular, by `kind`. `id` is the id that clients see."""
-
-    kind: str
-    id: UUID
-    name: str
-    is_protected: bool = False
 
 
 def warehouse_path(warehouse: Warehouse, project: Project) -> tuple[PathStep, ...]:
@@ -125,72 +110,6 @@ def _path_to(namespace: Namespace, *, has_itself: bool) -> tuple[PathStep, ...]:
     found = sorted(rows.only("id", "path"), key=lambda each: len(each.levels)) if above else []
     steps = (PathStep(NAMESPACE, str(each.pk), each.levels[-1]) for each in found)
     return (*warehouse_path(warehouse, warehouse.project), *steps)
-
-
-def list_children_for(
-    *, actor: Actor, warehouse_id: UUID, levels: Levels | None, page: Page
-) -> tuple[list[Child], str | None]:
-    """List what is directly in a namespace, or in a warehouse (`levels` None), and the token of the next page.
-
-    Namespaces come first, then tables, views and generic tables, each in order of creation. What the caller is not
-    allowed to list is left out. At most one statement and one permission check for each kind; raises
-    `NoSuchWarehouse`, `NoSuchNamespace`, `InvalidPageToken`.
-    """
-    listings = _listings(actor, warehouse_id, levels)
-    first, inner = _read_position(page.token, len(listings))
-    limit = page.size or settings.ICEKEEPER.pagination_size_max
-    found: list[Child] = []
-    for number in range(first, len(listings)):
-        token = inner if number == first else None
-        wanted = Page(f"{page.kind} {number}", token, limit - len(found))
-        try:
-            children, next_token = listings[number](wanted)
-        except Forbidden:
-            continue
-        found += children
-        if next_token is not None:
-            return found, f"{number}.{next_token}"
-        if len(found) == limit and number + 1 < len(listings):
-            return found, f"{number + 1}."
-    return found, None
-
-
-def _read_position(token: str | None, count: int) -> tuple[int, str | None]:
-    if not token:
-        return 0, None
-    number, dot, inner = token.partition(".")
-    if not dot or not (number.isascii() and number.isdigit() and len(number) == 1) or int(number) >= count:
-        raise InvalidPageToken("Invalid page token")
-    return int(number), inner or None
-
-
-Listed = tuple[list[Child], str | None]
-
-
-def _listings(actor: Actor, warehouse_id: UUID, levels: Levels | None) -> list[Callable[[Page], Listed]]:
-    def namespaces(page: Page) -> Listed:
-        found, token = list_namespaces_for(actor=actor, warehouse_id=warehouse_id, parent=levels, page=page)
-        return [Child(NAMESPACE, each.id, each.levels[-1], each.is_protected) for each in found], token
-
-    if levels is None:
-        return [namespaces]
-    within = levels
-
-    def tabulars(kind: Tabular.Kind) -> Callable[[Page], Listed]:
-        def read(page: Page) -> Listed:
-            _, found, token = list_tabulars_for(
-                actor=actor, warehouse_id=warehouse_id, levels=within, kind=kind, page=page
-            )
-            return [Child(kind.value, each.uuid, each.name, each.is_protected) for each in found], token
-
-        return read
-
-    def generic_tables(page: Page) -> Listed:
-        found, token = list_generic_tables_for(actor=actor, warehouse_id=warehouse_id, levels=within, page=page)
-        kind = Tabular.Kind.GENERIC_TABLE.value
-        return [Child(kind, each.id, each.identifier.name) for each in found], token
-
-    return [namespaces, tabulars(Tabular.Kind.TABLE), tabulars(Tabular.Kind.VIEW), generic_tables]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Pages of the items that are visible to the caller, without a permission check for each item.
 
 The last row that a page covers may be hidden from the caller. Tokens of such listings are sealed: a nonce and the
-AES-GCM ciphertext of the sort key, bound to one kind of listing. All of them have one length, so that the length
+AES-GCM ciphertext of the sort key, bound to one kind of listing. All of one listing have one length, so that the length
 discloses nothing. They are valid at every server with the same signing key.
 """
 
@@ -135,15 +135,20 @@ _PURPOSE: Final = "icekeeper page tokens 1"
 _NONCE_BYTES: Final = 12
 _PLAIN_BYTES: Final = 128
 """Length of the plain text, padded with spaces."""
+LONG_PLAIN_BYTES: Final = 1_280
+"""For sort keys with a name, which has at most `MAX_KEY_BYTES`."""
 
 
-def seal_page_token(kind: str, *after: str) -> str:
-    """Return the token that continues a listing of `kind` after the sort key `after`, which must be short."""
+def seal_page_token(kind: str, *after: str, plain_bytes: int = _PLAIN_BYTES) -> str:
+    """Return the token that continues a listing of `kind` after the sort key `after`, of at most `plain_bytes`.
+
+    A listing has one `plain_bytes`, so that all of its tokens have one length.
+    """
     plain = orjson.dumps(after)
-    if len(plain) > _PLAIN_BYTES:
+    if len(plain) > plain_bytes:
         raise ValueError("too long for a sealed page token")
     nonce = os.urandom(_NONCE_BYTES)
-    return encode_token(nonce + _ciphers()[0].encrypt(nonce, plain.ljust(_PLAIN_BYTES), kind.encode()))
+    return encode_token(nonce + _ciphers()[0].encrypt(nonce, plain.ljust(plain_bytes), kind.encode()))
 
 
 def open_page_token(token: str, kind: str) -> list[str]:

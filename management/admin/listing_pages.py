@@ -12,24 +12,34 @@ from django.http import HttpRequest
 from icekeeper.kernel.http.paging import Page, listing_key
 
 ROWS_A_PAGE: Final = 50
+MAX_FILTER_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Pager:
-    """`page` is what the address requests; `name` is the parameter with its token, of several lists on a page."""
+    """`page` is what the address requests; `parameter` is the parameter with its token, of several lists on a page."""
 
     page: Page
     filters: Mapping[str, str]
-    name: str
+    parameter: str
 
     def links(self, token: str | None) -> dict[str, str | None]:
         """Return `first_url` and `next_url` for the template, None where there is no such page."""
-        following = None if token is None else f"?{urlencode({**self.filters, self.name: token})}"
+        following = None if token is None else f"?{urlencode({**self.filters, self.parameter: token})}"
         return {"first_url": f"?{urlencode(self.filters)}" if self.page.token else None, "next_url": following}
 
 
-def read_pager(request: HttpRequest, kind: str, *bounds: object, name: str = "after", **filters: str | None) -> Pager:
+def read_pager(
+    request: HttpRequest, kind: str, *bounds: object, parameter: str = "after", **filters: str | None
+) -> Pager:
     """Return the requested page of the list `kind`, whose tokens are valid with the same bounds and filters only."""
     given = {key: value for key, value in filters.items() if value}
-    page = Page(listing_key(f"console {kind}", *bounds, *sorted(given.items())), request.GET.get(name), ROWS_A_PAGE)
-    return Pager(page, given, name)
+    page = Page(
+        listing_key(f"console {kind}", *bounds, *sorted(given.items())), request.GET.get(parameter), ROWS_A_PAGE
+    )
+    return Pager(page, given, parameter)
+
+
+def read_part_of_name(request: HttpRequest, name: str = "name") -> str:
+    """Return the text of a filter by a part of a name, of at most `MAX_FILTER_LENGTH` characters."""
+    return request.GET.get(name, "").replace("\0", "").strip()[:MAX_FILTER_LENGTH]

@@ -45,7 +45,8 @@ class DeletedFilters:
 class Dropped(NamedTuple):
     """A dropped tabular; `uuid` is the id that clients see. What its expiration is not known of is None.
 
-    `expires_at` is when it is deleted permanently, or the time of its drop when its expiration has failed.
+    `expires_at` is when it is deleted permanently, or the time of its drop when its expiration has failed. Lists have
+    whether the caller is allowed to restore it, and to delete it permanently.
     """
 
     id: UUID
@@ -58,6 +59,8 @@ class Dropped(NamedTuple):
     files_size: int | None
     dropped_by: str | None = None
     deletes_files: bool | None = None
+    can_restore: bool = False
+    can_expire: bool = False
 
 
 def list_expiring_tabulars_for(
@@ -67,8 +70,8 @@ def list_expiring_tabulars_for(
 
     All dropped rows that the caller sees are sorted for a page. Raises `NoSuchWarehouse`, `Forbidden`.
     """
-    may_list, sees_everything = require_on_warehouse(
-        actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING]
+    may_list, sees_everything, controls_all = require_on_warehouse(
+        actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING, Can.CONTROL_ALL_TASKS]
     )
     if not may_list:
         raise action_forbidden(actor, Can.LIST_DELETED_TABULARS, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))
@@ -87,7 +90,7 @@ def list_expiring_tabulars_for(
     )
     shown, cursor = found.truncated(page.size)
     token = None if cursor is None else seal_page_token(page.kind, cursor.expires_at.isoformat(), str(cursor.pk))
-    return _with_tasks(warehouse_id, shown), token
+    return _with_permissions(actor, _with_tasks(warehouse_id, shown), controls_all=controls_all), token
 
 
 def _dropped(warehouse_id: UUID) -> QuerySet[Any]:
@@ -143,6 +146,17 @@ def _with_tasks(warehouse_id: UUID, rows: Sequence[Any]) -> list[Dropped]:
             )
         )  # fmt: skip
     return dropped
+
+
+def _with_permissions(actor: Actor, dropped: Sequence[Dropped], *, controls_all: bool) -> list[Dropped]:
+    """Add what the caller is allowed to do with the tabulars. One permission check."""
+    refs: list[ObjectRef] = [ObjectRef(Securable.Type(each.kind), each.id) for each in dropped]
+    checks: list[PermissionCheck] = [(action, ref) for ref in refs for action in (Can.UNDROP, Can.CONTROL_TASKS)]
+    allowed = dict(zip(checks, check_permissions(actor, checks), strict=True)) if checks else {}
+    return [
+        each._replace(can_restore=allowed[Can.UNDROP, ref], can_expire=controls_all or allowed[Can.CONTROL_TASKS, ref])
+        for each, ref in zip(dropped, refs, strict=True)
+    ]
 
 
 class ExpirationStep(NamedTuple):

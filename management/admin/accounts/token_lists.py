@@ -84,7 +84,7 @@ class TokenForms(FormPage, ABC):
 
     def token_context(self, *, can_create: bool, can_rotate: bool, can_revoke: bool) -> dict[str, Any]:
         """Return what `parts/tokens.html` and `parts/token_form.html` show. Raises as `list_access_tokens_for`."""
-        pager = read_pager(self.request, "tokens", self.token_owner(), name="tokens")
+        pager = read_pager(self.request, "tokens", self.token_owner(), parameter="tokens")
         found, token = list_access_tokens_for(actor=self.actor, user_id=self.token_owner(), page=pager.page)
         at, is_open = now(), accepts_access_tokens()
         return {

@@ -13,19 +13,13 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Tabular
-from catalog.selectors.browse import (
-    NAMESPACE,
-    Child,
-    PathStep,
-    list_children_for,
-    locate_namespace_for,
-    locate_tabular_for,
-    warehouse_path,
-)
+from catalog.selectors.browse import NAMESPACE, PathStep, locate_namespace_for, locate_tabular_for, warehouse_path
+from catalog.selectors.children import Child, list_children_for
 from catalog.selectors.open_levels import read_open_levels_for
 from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
+from management.admin.listing_pages import read_part_of_name
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
 from management.admin.warehouse_choice import list_warehouses_by_project
@@ -64,10 +58,15 @@ class Node:
 
 @dataclass(slots=True)
 class Level:
-    """The nodes directly below another one, and the address of those that follow them."""
+    """The nodes directly below another one, and the address of those that follow them.
+
+    A part of a large level has at its start the address that filters its names; `is_filtered` is what that returns.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     more_url: str | None = None
+    filter_url: str | None = None
+    is_filtered: bool = False
 
 
 def steps_of(path: Sequence[PathStep]) -> list[str]:
@@ -123,22 +122,23 @@ class Tree:
             ]
         )
 
-    def level_below(self, address: Address, after: str | None) -> Level:
-        """Return the nodes below a project, a warehouse or a namespace. Raises the errors of its selectors."""
+    def level_below(self, address: Address, after: str | None, part_of_name: str | None = None) -> Level:
+        """Return the nodes below a project, a warehouse or a namespace. Raises the errors of its selectors.
+
+        With `part_of_name` those with this text in their names; the warehouses of a project have no such filter.
+        """
         if address.kind == "project":
             return self._warehouses(get_visible_project_for(actor=self._actor, given=address.object_id), after)
         if address.warehouse_id is None:
             raise NotFound("No such node of the tree")
-        levels = None
-        if address.kind == NAMESPACE:
-            found = locate_namespace_for(
-                actor=self._actor, warehouse_id=address.warehouse_id, namespace_id=UUID(address.object_id)
-            )
-            levels = found.levels
         children, token = list_children_for(
-            actor=self._actor, warehouse_id=address.warehouse_id, levels=levels, page=_tree_page(after)
+            actor=self._actor,
+            warehouse_id=address.warehouse_id,
+            namespace_id=UUID(address.object_id) if address.kind == NAMESPACE else None,
+            page=_tree_page(after),
+            part_of_name=part_of_name or "",
         )
-        return _level(address, children, token, is_start=not after)
+        return _level(address, children, token, is_start=not after, part_of_name=part_of_name)
 
     def opened(self, path: Sequence[str], selected: str) -> Level:
         """Return the roots with the levels on the way to the node `selected`; `path` are the nodes above it."""
@@ -175,7 +175,7 @@ class Tree:
             page=_tree_page(None),
         )
         return {
-            _address(each.kind, each.object_id, each.warehouse_id): _level(each, children, token, is_start=True)
+            _address(each.kind, each.object_id, each.warehouse_id): _level(each, children, token)
             for each, (children, token) in zip(opened, levels or (), strict=False)
         }
 
@@ -198,12 +198,23 @@ def _tree_page(after: str | None) -> ListingPage:
     return ListingPage("tree", after, NODES_A_LEVEL)
 
 
-def _level(address: Address, children: Sequence[Child], token: str | None, *, is_start: bool) -> Level:
-    """Return a level below a warehouse or a namespace, or a part of it. A whole one is in the order of names."""
-    if is_start and token is None:
-        children = sorted(children, key=lambda each: (each.kind != NAMESPACE, each.name.casefold()))
-    nodes = _child_nodes(children, address.warehouse_id)
-    return Level(nodes, _more_url(_address(address.kind, address.object_id, address.warehouse_id), token))
+def _level(
+    address: Address,
+    children: Sequence[Child],
+    token: str | None,
+    *,
+    is_start: bool = True,
+    part_of_name: str | None = None,
+) -> Level:
+    """Return a level below a warehouse or a namespace, or a part of it."""
+    of_node = _address(address.kind, address.object_id, address.warehouse_id)
+    is_filtered = part_of_name is not None
+    return Level(
+        _child_nodes(children, address.warehouse_id),
+        _more_url(of_node, token, part_of_name),
+        _level_url(reverse("admin:tree"), of_node) if token is not None and is_start and not is_filtered else None,
+        is_filtered=is_filtered,
+    )
 
 
 def _node(kind: str, address: str, name: str, url: str) -> Node:
@@ -237,17 +248,24 @@ def _select(level: Level, address: str) -> None:
             _select(node.level, address)
 
 
-def _more_url(address: str, token: str | None) -> str | None:
-    return None if token is None else f"{reverse('admin:tree')}?{urlencode({'node': address, 'after': token})}"
+def _more_url(address: str, token: str | None, part_of_name: str | None = None) -> str | None:
+    if token is None:
+        return None
+    filters = {} if part_of_name is None else {"q": part_of_name}
+    return f"{reverse('admin:tree')}?{urlencode({'node': address, **filters, 'after': token})}"
 
 
 class TreeFragment(Page):
-    """One level of the tree below `node`, or the tree that is open down to `at`; a part of a page."""
+    """One level of the tree below `node`, with `q` filtered by name, or the tree that is open down to `at`.
+
+    A part of a page.
+    """
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         tree = Tree(self.actor)
         if "node" in request.GET:
-            level = tree.level_below(Address.parse(request.GET["node"]), request.GET.get("after"))
+            part_of_name = read_part_of_name(request, "q") if "q" in request.GET else None
+            level = tree.level_below(Address.parse(request.GET["node"]), request.GET.get("after"), part_of_name)
             return render_page(request, "console/parts/tree_level.html", {"level": level})
         path, selected = self._path(request.GET.get("at", ""))
         return render_page(request, "console/parts/tree.html", {"level": tree.opened(path, selected)})

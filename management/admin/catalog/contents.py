@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
-from catalog.identifiers import Levels
-from catalog.selectors.browse import NAMESPACE, TabularFacts, find_facts, list_children_for
-from management.admin.listing_pages import read_pager
+from catalog.selectors.browse import NAMESPACE, TabularFacts, find_facts
+from catalog.selectors.children import list_children_for
+from management.admin.listing_pages import read_pager, read_part_of_name
 from management.admin.navigation import object_url
 from tenancy.actor import Actor
 
@@ -29,10 +29,15 @@ class ContentRow:
         return "folder" if self.kind == "namespace" else self.kind
 
 
-def contents_context(request: HttpRequest, actor: Actor, warehouse_id: UUID, levels: Levels | None) -> dict[str, Any]:
-    """Return the rows of a page of the contents, and the addresses of the first and the next page."""
-    pager = read_pager(request, "contents", warehouse_id, levels)
-    children, token = list_children_for(actor=actor, warehouse_id=warehouse_id, levels=levels, page=pager.page)
+def contents_context(
+    request: HttpRequest, actor: Actor, warehouse_id: UUID, namespace_id: UUID | None
+) -> dict[str, Any]:
+    """Return the rows of a page of the contents, its filter, and the addresses of the first and the next page."""
+    wanted = read_part_of_name(request)
+    pager = read_pager(request, "contents", warehouse_id, namespace_id, name=wanted)
+    children, token = list_children_for(
+        actor=actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=pager.page, part_of_name=wanted
+    )
     uuids = [each.id for each in children if each.kind != NAMESPACE]
     facts = find_facts(warehouse_id=warehouse_id, uuids=uuids)
     rows = [
@@ -44,6 +49,7 @@ def contents_context(request: HttpRequest, actor: Actor, warehouse_id: UUID, lev
     ]  # fmt: skip
     return {
         "rows": rows,
+        "name": wanted,
         "has_facts": bool(facts),
         **pager.links(token),
     }

@@ -27,21 +27,15 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.catalog.level_text import split_levels
 from management.admin.catalog.restore import REASONS, read_targets
-from management.admin.listing_pages import read_pager
+from management.admin.listing_pages import read_pager, read_part_of_name
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
 from management.admin.undo import done_with_undo
 from management.admin.warehouse_choice import choose_warehouse, list_warehouses_of_all_projects, read_warehouse
 from storage.models import Warehouse
-from tenancy.authz.actions import Can
-from tenancy.authz.permissions import check_permissions
-from tenancy.authz.port import PermissionCheck
-from tenancy.models import Securable
-from tenancy.models.securable import ObjectRef
 
 ALMOST_OVER: Final = 0.1
 """Share of the time that is left from which the bar is a warning."""
-MAX_FILTER_LENGTH: Final = 255
 
 
 class DeletedPage(Page):
@@ -55,48 +49,39 @@ class DeletedPage(Page):
         given = self.request.GET
         warehouses = list_warehouses_of_all_projects(self.actor)
         wanted = choose_warehouse(self.actor, warehouses, given.get("warehouse"))
-        namespace, name = (given.get(each, "").replace("\0", "")[:MAX_FILTER_LENGTH] for each in ("namespace", "name"))
+        namespace, name = read_part_of_name(self.request, "namespace"), read_part_of_name(self.request)
         shown: dict[str, Any] = {
-            "warehouses": warehouses, "warehouse": wanted, "rows": [], "namespace": namespace, "name": name.strip(),
+            "warehouses": warehouses, "warehouse": wanted, "rows": [], "namespace": namespace, "name": name,
         }  # fmt: skip
         if wanted is None:
             return shown
-        filters = DeletedFilters(split_levels(namespace.strip()), name.strip())
-        pager = read_pager(
-            self.request, "deleted", wanted.pk, warehouse=str(wanted.pk), namespace=namespace, name=name.strip()
-        )
+        shown["all_url"] = f"?{urlencode({'warehouse': wanted.pk})}"
+        filters = DeletedFilters(split_levels(namespace), name)
+        pager = read_pager(self.request, "deleted", wanted.pk, warehouse=str(wanted.pk), namespace=namespace, name=name)
         try:
             found, token = list_expiring_tabulars_for(
                 actor=self.actor, warehouse_id=wanted.pk, filters=filters, page=pager.page
             )
         except Forbidden:
             return {**shown, "is_forbidden": True}
-        refs: list[ObjectRef] = [ObjectRef(Securable.Type(each.kind), each.id) for each in found]
-        warehouse_ref: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, wanted.pk)
-        checks: list[PermissionCheck] = [(Can.CONTROL_ALL_TASKS, warehouse_ref)]
-        checks += [(action, ref) for ref in refs for action in (Can.UNDROP, Can.CONTROL_TASKS)]
-        allowed = dict(zip(checks, check_permissions(self.actor, checks), strict=True))
-        can_restore = [allowed[Can.UNDROP, ref] for ref in refs]
-        can_expire = [allowed[Can.CONTROL_TASKS, ref] or allowed[Can.CONTROL_ALL_TASKS, warehouse_ref] for ref in refs]
-        choosable = [may_restore or may_expire for may_restore, may_expire in zip(can_restore, can_expire, strict=True)]
         return {
             **shown,
-            "rows": [_listed(*row) for row in zip(found, choosable, strict=True)],
-            "can_choose": any(choosable),
-            "can_restore": any(can_restore),
-            "can_expire": any(can_expire),
+            "rows": [_listed(each) for each in found],
+            "can_choose": any(each.can_restore or each.can_expire for each in found),
+            "can_restore": any(each.can_restore for each in found),
+            "can_expire": any(each.can_expire for each in found),
             **pager.links(token),
         }
 
 
-def _listed(row: Dropped, can_choose: bool) -> dict[str, Any]:  # noqa: FBT001 - from zip
+def _listed(row: Dropped) -> dict[str, Any]:
     whole = (row.expires_at - row.deleted_at).total_seconds()
     left = max(0.0, (row.expires_at - now()).total_seconds())
     fraction = min(1.0, left / whole) if whole > 0 else 0.0
     return {
         "dropped": row,
         "name": ".".join((*row.levels, row.name)),
-        "can_choose": can_choose,
+        "can_choose": row.can_restore or row.can_expire,
         "is_expired": left == 0,
         "fraction": fraction,
         "tone": "warning" if fraction < ALMOST_OVER else "accent",

@@ -60,7 +60,7 @@ class NamespacePage(Page):
             **tree_context(found.path, "namespace", namespace_id, name),
         }
         if current == "contents":
-            shown |= contents_context(self.request, self.actor, warehouse_id, found.levels)
+            shown |= contents_context(self.request, self.actor, warehouse_id, namespace_id)
             uuids = [each.id for each in shown["rows"] if each.kind != NAMESPACE]
             shown["changeable"] = find_changeable_for(actor=self.actor, warehouse_id=warehouse_id, uuids=uuids)
             shown["change_url"] = reverse("admin:contents-change", args=[warehouse_id, namespace_id])

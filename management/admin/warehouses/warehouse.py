@@ -96,7 +96,7 @@ class WarehousePage(Page):
         if current == "contents":
             if warehouse.status == Warehouse.Status.ACTIVE:
                 shown |= contents_context(self.request, self.actor, warehouse_id, None)
-                if not shown["rows"] and shown["first_url"] is None:
+                if not (shown["rows"] or shown["name"] or shown["first_url"] or shown["next_url"]):
                     shown["first_table"] = self._first_table(warehouse)
         elif current == "overview":
             shown |= warehouse_overview_context(self.request, self.actor, warehouse)

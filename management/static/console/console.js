@@ -305,6 +305,8 @@
 
   function focusItem(tree, item) {
     if (!item) return;
+    const field = $("input", item);
+    if (field) return field.focus();
     $$("[role=treeitem][tabindex='0']", tree).forEach((other) => (other.tabIndex = -1));
     item.tabIndex = 0;
     item.focus();
@@ -313,6 +315,7 @@
   function onTreeKey(tree, event) {
     const item = event.target.closest("[role=treeitem]");
     if (!item || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.matches("input") && !["ArrowUp", "ArrowDown"].includes(event.key)) return;
     const visible = items(tree);
     const at = visible.indexOf(item);
     const isOpen = item.getAttribute("aria-expanded");
@@ -332,7 +335,7 @@
     actions[event.key]();
   }
 
-  async function onTreeClick(event) {
+  async function onTreeClick(tree, event) {
     const toggle = event.target.closest(".ik-tree-toggle");
     if (toggle) {
       const item = $("[role=treeitem]", toggle.parentElement);
@@ -346,7 +349,9 @@
       try {
         const part = document.createElement("ul");
         setHtml(part, await fetchPart(more.dataset.src));
+        const first = $("[role=treeitem]", part);
         place.replaceWith(...part.children);
+        focusItem(tree, first);
       } catch (error) {
         more.disabled = false;
         showToast(text("moreFailed"));
@@ -354,10 +359,36 @@
     }
   }
 
+  // Large levels begin with a filter: its results take the place of the nodes below it.
+  async function filterLevel(tree, input) {
+    const wanted = input.value.trim();
+    const part = document.createElement("ul");
+    try {
+      setHtml(part, await fetchPart(`${input.dataset.src}&${new URLSearchParams({ q: wanted })}`));
+    } catch (error) {
+      showToast(text("levelFailed"));
+      return;
+    }
+    if (input.value.trim() !== wanted) return; // the text was changed meanwhile
+    const place = input.closest("li");
+    while (place.nextSibling) place.nextSibling.remove();
+    place.after(...part.childNodes);
+    const first = $("[role=treeitem]", tree);
+    if (first && !$("[role=treeitem][tabindex='0']", tree)) first.tabIndex = 0;
+  }
+
+  function onTreeInput(tree, event) {
+    const input = event.target.closest(".ik-tree-filter input");
+    if (!input) return;
+    clearTimeout(input.timer);
+    input.timer = setTimeout(() => filterLevel(tree, input), 200);
+  }
+
   async function setUpTree() {
     const box = $("[data-tree-src]");
     if (!box) return;
-    box.addEventListener("click", onTreeClick);
+    box.addEventListener("click", (event) => onTreeClick(box, event));
+    box.addEventListener("input", (event) => onTreeInput(box, event));
     box.addEventListener("keydown", (event) => onTreeKey(box, event));
     try {
       setHtml(box, await fetchPart(box.dataset.treeSrc));

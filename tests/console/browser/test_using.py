@@ -53,6 +53,41 @@ def test_the_tree_by_keyboard(visit: Visit, console: ConsoleServer) -> None:
     expect(page.get_by_role("treeitem", name="lines")).to_have_attribute("aria-selected", "true")
 
 
+def test_a_large_level_of_the_tree_is_filtered(visit: Visit, console: ConsoleServer) -> None:
+    at, names = f"/catalog/v1/{console.warehouse_id}/namespaces", [f"n{number:03}" for number in range(101)]
+    for levels in (["many"], *(["many", each] for each in names), ["many", HOSTILE_NAME]):
+        assert console.call("POST", at, User.INSTANCE_ADMIN, namespace=levels).ok
+    visitor = visit(User.INSTANCE_ADMIN)
+    visitor.open(f"/ui/warehouse/{console.warehouse_id}/")
+    page = visitor.page
+    page.get_by_role("treeitem", name="many").focus()
+    page.keyboard.press("ArrowRight")
+    field = page.get_by_role("tree").get_by_role("searchbox")
+    field.fill("07")
+    expect(page.get_by_role("treeitem", name="n070")).to_be_visible()
+    expect(page.get_by_role("treeitem", name="n007")).to_be_visible()
+    expect(page.get_by_role("treeitem", name="n001")).to_have_count(0)
+    assert barriers(visitor) == []
+    field.fill(HOSTILE_NAME.upper())
+    expect(page.get_by_role("treeitem", name=HOSTILE_NAME)).to_have_count(2)
+    expect(page.get_by_role("treeitem", name="n070")).to_have_count(0)
+    field.fill("none of these")
+    expect(page.get_by_text("No names match")).to_be_visible()
+    field.fill("")
+    expect(page.get_by_role("treeitem", name="n050")).to_be_visible()
+    expect(field).to_be_focused()
+    field.press("ArrowDown")
+    expect(page.locator("a[role=treeitem]:focus")).to_have_count(1)
+    page.keyboard.press("ArrowUp")
+    expect(field).to_be_focused()
+    page.get_by_role("treeitem", name="Load 100 more").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("treeitem", name="n100")).to_be_visible()
+    expect(page.locator("a[role=treeitem]:focus")).to_have_count(1)
+    expect(field).to_have_count(1)
+    assert console.call("DELETE", f"{at}/many?recursive=true", User.INSTANCE_ADMIN).ok
+
+
 def test_search_by_keyboard(visit: Visit) -> None:
     visitor = visit(User.INSTANCE_ADMIN)
     visitor.open("/ui/")

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from catalog.models import Tabular
-from catalog.selectors.browse import Child, list_children_for
+from catalog.selectors.children import Child, list_children_for
 from catalog.selectors.open_levels import read_open_levels_for
 from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.http.paging import Page
@@ -25,11 +25,13 @@ pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.both_datab
 NAMESPACES = (("open",), ("closed",), ("closed", "deep"))
 
 
-def rest_of(actor: Actor, warehouse_id: UUID, levels: tuple[str, ...] | None, token: str | None) -> list[Child]:
+def rest_of(actor: Actor, warehouse_id: UUID, namespace_id: UUID | None, token: str | None) -> list[Child]:
     found: list[Child] = []
     while token is not None:
         page = Page("tree", token, 2)
-        children, token = list_children_for(actor=actor, warehouse_id=warehouse_id, levels=levels, page=page)
+        children, token = list_children_for(
+            actor=actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=page
+        )
         found += children
     return found
 
@@ -67,12 +69,14 @@ def test_levels_are_those_of_the_lists(
                 )
             assert counted["statements"] <= 8
             assert levels is not None
-            for (children, token), path in zip(levels, (None, *NAMESPACES), strict=True):
+            for (children, token), namespace_id in zip(levels, (None, *namespace_ids), strict=True):
                 assert len(children) <= size
-                found = children + rest_of(actor, warehouse_id, path, token)
+                found = children + rest_of(actor, warehouse_id, namespace_id, token)
                 try:
                     page = Page("tree", None, 100)
-                    expected, _ = list_children_for(actor=actor, warehouse_id=warehouse_id, levels=path, page=page)
+                    expected, _ = list_children_for(
+                        actor=actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=page
+                    )
                 except NotFound:  # the namespace is hidden
                     expected = []
-                assert found == expected, (name, size, path)
+                assert found == expected, (name, size, namespace_id)
