@@ -1,6 +1,7 @@
 """Conditions that leave out most of what is hidden from a caller, for searches and lists over whole warehouses.
 
-The rows that remain are checked as without them: the conditions only keep hidden rows from being read.
+The rows that remain are checked as without them: the conditions only keep hidden rows from being read. The condition of
+warehouses is `storage.selectors.candidate_warehouses`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,6 @@ from django.db.models import Q
 
 from icekeeper.kernel.db.lookups import IsAmong
 from tenancy.authz.port import VisibleObjects
-
-
-def candidate_warehouses(visible: VisibleObjects | None) -> Q:
-    if visible is None:
-        return Q()
-    return Q(IsAmong("pk", visible.warehouses | visible.parents)) | Q(project_id__in=visible.projects)
 
 
 def candidate_namespaces(visible: VisibleObjects | None) -> Q:

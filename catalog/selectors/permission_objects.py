@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from catalog.errors import no_such_object
 from catalog.models import Namespace, Tabular
-from catalog.objects import ObjectKey, name_objects, resolve_objects
+from catalog.objects import ObjectKey, list_grants_of_for, name_objects, resolve_objects
 from catalog.selectors.browse import PathStep
+from icekeeper.kernel.http.paging import Page
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.actor import Actor
+from tenancy.actor import Actor, Grantee
 from tenancy.authz.actions import SEEN_BY, Can, grant_action
 from tenancy.authz.permissions import check_permissions, is_allowed
 from tenancy.models import Project, Role, Securable
@@ -40,10 +43,32 @@ class PermissionObject:
     known: Mapping[str, NamedObject] = field(default_factory=dict)
 
 
-def name_visible_objects(*, actor: Actor, found: Mapping[NamedObject, ObjectRef]) -> dict[NamedObject, NamedObject]:
+class PrincipalGrant(NamedTuple):
+    """A grant of a principal on an object. `named` is the object with its names, None if the caller does not see it."""
+
+    grant: ListedGrant
+    on: NamedObject
+    named: NamedObject | None
+    can_revoke: bool
+
+
+def list_principal_grants_for(
+    *, actor: Actor, project: Project, grantee: Grantee, page: Page, expires_before: datetime | None
+) -> tuple[list[PrincipalGrant], str | None]:
+    """Return the grants of `list_grants_of_for` with what the actor sees of their objects, and may revoke."""
+    listed, token = list_grants_of_for(
+        actor=actor, project=project, grantee=grantee, page=page, expires_before=expires_before
+    )
+    found = _find_refs([on for _, on in listed])
+    names = _name_visible_objects(actor=actor, found=found)
+    revocable = _find_revocable_for(actor=actor, listed=listed, found=found)
+    return [PrincipalGrant(grant, on, names.get(on), (grant.privilege, on) in revocable) for grant, on in listed], token
+
+
+def _name_visible_objects(*, actor: Actor, found: Mapping[NamedObject, ObjectRef]) -> dict[NamedObject, NamedObject]:
     """Return the objects of listed grants with their names, as far as the actor sees them.
 
-    `found` has their references, of `find_refs`. One permission check, and one statement.
+    `found` has their references, of `_find_refs`. One permission check, and one statement.
     """
     checks = [(Can.GET_METADATA if ref.type is T.PROJECT else SEEN_BY.get(ref.type), ref) for ref in found.values()]
     wanted = [(action, ref) for action, ref in checks if action is not None]
@@ -53,19 +78,19 @@ def name_visible_objects(*, actor: Actor, found: Mapping[NamedObject, ObjectRef]
     return {each: names[own_id] for each, own_id in own_ids.items() if own_id in names}
 
 
-def list_revocable_for(
+def _find_revocable_for(
     *, actor: Actor, listed: Sequence[tuple[ListedGrant, NamedObject]], found: Mapping[NamedObject, ObjectRef]
 ) -> set[tuple[str, NamedObject]]:
     """Return privilege and object of those listed grants that the actor may revoke. One permission check.
 
-    `found` has the references of the objects, of `find_refs`.
+    `found` has the references of the objects, of `_find_refs`.
     """
     pairs = [(grant.privilege, on) for grant, on in listed if on in found]
     decided = check_permissions(actor, [(grant_action(privilege), found[on]) for privilege, on in pairs])
     return {pair for pair, is_allowed in zip(pairs, decided, strict=True) if is_allowed}
 
 
-def find_refs(listed: Sequence[NamedObject]) -> dict[NamedObject, ObjectRef]:
+def _find_refs(listed: Sequence[NamedObject]) -> dict[NamedObject, ObjectRef]:
     """Return the references of the existing ones of these objects. At most one statement for each type."""
     keys = {
         each: ObjectKey(each.securable_type, UUID(str(each.warehouse_id)), _client_id(each))

@@ -18,12 +18,13 @@ from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from django.db.models.functions import Length
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars, candidate_warehouses
+from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars
 from catalog.selectors.column_search import find_by_column, list_matching_columns
 from icekeeper.kernel.db.sql import as_uuid, fetch_planned_rows
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, lookup_key
 from storage.models import Warehouse
+from storage.selectors import candidate_warehouses
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, visible_objects

@@ -129,6 +129,28 @@ def search_roles_for(
     return search(rows, typed, texts=[F("name_key")], page=page)
 
 
+def find_roles_of_projects_for(
+    *, actor: Actor, projects: Sequence[Project], typed: str, limit: int
+) -> tuple[list[Role], bool]:
+    """Return the best `limit` roles of some projects whose name matches a search text, and whether more match.
+
+    The text may also be the id of a role. Roles are read with their projects; projects in which `actor` is not allowed
+    to search (by id: to list) roles are left out. The number of statements does not depend on that of the projects.
+    """
+    role_id = parse_id(typed)
+    action = Can.SEARCH_ROLES if role_id is None else Can.LIST_ROLES
+    checks: list[PermissionCheck] = [(action, ObjectRef(Securable.Type.PROJECT, each.pk)) for each in projects]
+    allowed = check_permissions(actor, checks) if checks else []
+    searched = [each.pk for each, is_searched in zip(projects, allowed, strict=True) if is_searched]
+    if not searched:
+        return [], False
+    rows = Role.objects.filter(project_id__in=searched).select_related("project")
+    if role_id is not None:
+        return list(rows.filter(pk=role_id)), False
+    found, token = search(rows, typed, texts=[F("name_key")], page=Page("roles of projects", None, limit))
+    return found, token is not None
+
+
 MemberKind = Literal["user", "role"]
 
 _LASTS = "(m.expires_at IS NULL OR m.expires_at > %s)"

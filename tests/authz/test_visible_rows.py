@@ -12,9 +12,10 @@ import pytest
 from django.db.models import QuerySet
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars, candidate_warehouses
+from catalog.selectors.candidates import candidate_namespaces, candidate_tabulars
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
+from storage.selectors import candidate_warehouses
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.actions import SEEN_BY, Can

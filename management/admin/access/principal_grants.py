@@ -16,8 +16,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from catalog.objects import ObjectKey, find_permission_target, list_grants_of_for, name_objects
-from catalog.selectors.permission_objects import find_refs, list_revocable_for, name_visible_objects
+from catalog.objects import ObjectKey, find_permission_target, name_objects
+from catalog.selectors.permission_objects import PrincipalGrant, list_principal_grants_for
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import MIN_ID, listing_key
@@ -184,29 +184,18 @@ class PrincipalGrantsPage(PrincipalPage):
         kept = {"expiring": "1"} if is_expiring else {}
         key = listing_key("console grants of", self.project.pk, self.grantee, *kept)
         page = ListingPage(key, self.request.GET.get("after"), ROWS_A_PAGE)
-        found, token = list_grants_of_for(
+        found, token = list_principal_grants_for(
             actor=self.actor,
             project=self.project,
             grantee=self.grantee,
             page=page,
             expires_before=now() + EXPIRES_SOON if is_expiring else None,
         )
-        refs = find_refs([on for _, on in found])
-        names = name_visible_objects(actor=self.actor, found=refs)
-        grantors = name_principals(granting_users(grant for grant, _on in found))
-        revocable = list_revocable_for(actor=self.actor, listed=found, found=refs)
-        lines = [
-            PrincipalGrantLine(
-                grant.privilege, object_cell(names.get(on), on), grant.created_at, grant.expires_at,
-                granted_by(grant, grantors),
-                f"{grant.privilege} {key_of(on)}" if (grant.privilege, on) in revocable else "",
-            )
-            for grant, on in found
-        ]  # fmt: skip
+        grantors = name_principals(granting_users(each.grant for each in found))
         return {
             **shown,
-            "grants": lines,
-            "can_revoke": bool(revocable),
+            "grants": [_grant_line(each, granted_by(each.grant, grantors)) for each in found],
+            "can_revoke": any(each.can_revoke for each in found),
             "is_expiring": is_expiring,
             "all_url": self.url(),
             "expiring_url": self.url(expiring="1"),
@@ -214,6 +203,13 @@ class PrincipalGrantsPage(PrincipalPage):
             "next_url": None if token is None else self.url(**kept, after=token),
             "review_url": self.url("admin:access-review"),
         }
+
+
+def _grant_line(found: PrincipalGrant, by: str) -> PrincipalGrantLine:
+    grant, on = found.grant, found.on
+    value = f"{grant.privilege} {key_of(on)}" if found.can_revoke else ""
+    cell = object_cell(found.named, on)
+    return PrincipalGrantLine(grant.privilege, cell, grant.created_at, grant.expires_at, by, value)
 
 
 def object_cell(named: NamedObject | None, on: NamedObject) -> ObjectCell:

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
 from management.admin.navigation import Text
@@ -24,13 +24,11 @@ from tenancy.actor import Actor, Grantee, require_user_id
 from tenancy.models import Project
 from tenancy.selectors.principal_names import PrincipalName, name_principals, name_role, name_user
 from tenancy.selectors.projects import get_visible_project_for, list_projects_for
-from tenancy.selectors.roles import RoleFilter, list_roles_for, search_roles_for
+from tenancy.selectors.roles import find_roles_of_projects_for
 from tenancy.selectors.users import search_users
 
 MAX_CHOICES: Final = 10
-"""Of users, and of the roles of each project."""
-MAX_PROJECTS: Final = 5
-"""Projects whose roles are searched for an object that is in none."""
+"""Of users, and of roles."""
 MAX_LENGTH: Final = 300
 
 ICONS: Final = {"role": "roles", "service": "service", "user": "user"}
@@ -47,6 +45,14 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Choices:
+    """The principals that a search has found, and whether more match its text."""
+
+    found: Sequence[Choice] = ()
+    has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Picker:
     """A picker as its template shows it.
 
@@ -58,7 +64,7 @@ class Picker:
     src: str
     text: str = ""
     value: str = ""
-    choices: Sequence[Choice] | None = None
+    choices: Choices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Picked:
     grantee: Grantee | None = None
     name: PrincipalName | None = None
     text: str = ""
-    choices: Sequence[Choice] | None = None
+    choices: Choices | None = None
 
     def picker(self, name: str, label: Text, project: Project | None) -> Picker:
         value = "" if self.grantee is None else principal_value(self.grantee)
@@ -113,41 +119,30 @@ def grants_url(principal: str) -> str:
     return f"{reverse('admin:grants')}?{urlencode({'who': principal})}"
 
 
-def list_choices_for(*, actor: Actor, project: Project | None, typed: str) -> list[Choice]:
+def list_choices_for(*, actor: Actor, project: Project | None, typed: str) -> Choices:
     """Return the roles and users that match a text, as far as the actor may search for them.
 
-    Without a project, roles of the first projects that the actor sees. The id of a user who is not known yet is a
-    choice, too: grants to users of identity providers need no registration.
+    Without a project, roles of all projects that the actor sees, with the names of these. The id of a user who is not
+    known yet is a choice, too: grants to users of identity providers need no registration.
     """
-    projects = [project] if project is not None else list_projects_for(actor=actor)[:MAX_PROJECTS]
-    found = [choice for each in projects for choice in _roles(actor, each, typed)]
-    users, _token = search_users(actor=actor, typed=typed, user_type=None, page=_page())
+    projects = [project] if project is not None else list_projects_for(actor=actor)
+    roles, has_more_roles = find_roles_of_projects_for(actor=actor, projects=projects, typed=typed, limit=MAX_CHOICES)
+    found = [
+        _choice(Grantee(role_id=each.pk), name_role(each), each.project.name if len(projects) > 1 else "")
+        for each in roles
+    ]
+    page = ListingPage("console principals", None, MAX_CHOICES)
+    users, more_users = search_users(actor=actor, typed=typed, user_type=None, page=page)
     found += [_choice(Grantee(user_id=each.pk), name_user(each)) for each in users]
     if not any(each.value == f"user:{typed}" for each in found) and _is_user_id(typed):
         found.append(Choice(f"user:{typed}", "user", typed, _("not registered yet")))
-    return found
+    return Choices(found, has_more=has_more_roles or more_users is not None)
 
 
-def _page() -> ListingPage:
-    return ListingPage("console principals", None, MAX_CHOICES)
-
-
-def _roles(actor: Actor, project: Project, typed: str) -> list[Choice]:
-    role_id = parse_id(typed)
-    try:
-        if role_id is not None:
-            wanted = RoleFilter(ids=[role_id])
-            roles, _token = list_roles_for(actor=actor, project=project, wanted=wanted, page=_page())
-        else:
-            roles, _token = search_roles_for(actor=actor, project=project, typed=typed, provider_ids=None, page=_page())
-    except Forbidden:
-        return []
-    return [_choice(Grantee(role_id=each.pk), name_role(each)) for each in roles]
-
-
-def _choice(grantee: Grantee, name: PrincipalName) -> Choice:
+def _choice(grantee: Grantee, name: PrincipalName, project: str = "") -> Choice:
     own_id = grantee.user_id or ""
-    note = " · ".join(dict.fromkeys(each for each in (name.note, own_id) if each and each != name.name))
+    notes = [each for each in (name.note, own_id) if each and each != name.name]
+    note = " · ".join(dict.fromkeys([*notes, project] if project else notes))
     return Choice(principal_value(grantee), ICONS[name.kind], name.name, note)
 
 
@@ -171,7 +166,7 @@ class PrincipalsFragment(Page):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         typed = _read_text(request.GET, "q")
-        choices: Sequence[Choice] = ()
+        choices = Choices()
         if typed:
             choices = list_choices_for(actor=self.actor, project=self._project(), typed=typed)
         return render_page(request, "console/parts/principal_choices.html", {"choices": choices})

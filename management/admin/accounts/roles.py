@@ -167,7 +167,8 @@ class RolePage(RoleOfAddress):
         shown: dict[str, Any] = {"can_read": can_read, "q": self.query("q")}
         if can_manage and shown["q"]:
             choices = list_choices_for(actor=self.actor, project=self.project, typed=shown["q"])
-            shown["choices"] = [each for each in choices if each.value != f"role:{self.role.pk}"]
+            shown["choices"] = [each for each in choices.found if each.value != f"role:{self.role.pk}"]
+            shown["has_more_choices"] = choices.has_more
         if not can_read:
             return shown
         pager = read_pager(self.request, "members", self.role.pk)

@@ -10,12 +10,18 @@ import pytest
 from django.test.client import ClientHandler
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors.types import NotFound
+from tenancy.actor import INTERNAL, Grantee
 from tenancy.authz import port
 from tenancy.authz.port import AuthorizationBackendError
 from tenancy.models import Grant, Securable
-from tenancy.models.securable import securable_id
+from tenancy.models.securable import ObjectRef, securable_id
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
+from tenancy.services.projects import create_project
+from tenancy.services.roles import create_role
 from tests.console.access.conftest import SignIn
 from tests.console.access.lake import HOSTILE, Lake
+from tests.harness.statement_counts import counting
 
 pytestmark = pytest.mark.django_db
 OBJECTS = ("server", "project", "warehouse", "sales", "lines", "analysts")
@@ -226,6 +232,58 @@ def test_roles_are_not_suggested_without_the_permission_to_search_them(
     response = sign_in("guest").get("/ui/principals/", query)
     assert response.status_code == 200
     assert "role:" not in response.content.decode()
+
+
+def test_roles_of_all_visible_projects_are_suggested(lake: Lake, sign_in: SignIn) -> None:
+    """On pages of objects that are in no project. Roles of the same name have the names of their projects."""
+    roles = {}
+    for number in range(8):
+        project = create_project(actor=INTERNAL, name=f"project {number} {HOSTILE}", project_id=f"p{number}")
+        role = create_role(actor=INTERNAL, project=project, name=f"loaders {HOSTILE}")
+        roles[project.pk] = role.pk
+        if number != 3:
+            give_in_project("project_admin", project.pk, "local~steward")
+    steward, query = sign_in("steward"), {"q": "LOADERS"}
+    with counting() as counted:
+        text = steward.get("/ui/principals/", query).content.decode()
+    found = {each for each in roles.values() if f'data-value="role:{each}"' in text}
+    assert found == {each for project, each in roles.items() if project != "p3"}
+    assert escape(f"project 7 {HOSTILE}") in text
+    assert HOSTILE not in text
+    assert "More match" not in text
+    for project_id, role_id in roles.items():
+        by_id = steward.get("/ui/principals/", {"q": str(role_id)}).content.decode()
+        assert (f"role:{role_id}" in by_id) == (project_id != "p3")
+    assert f"role:{roles['p7']}" in steward.get("/ui/principals/", {"q": "loaders", "project": "p7"}).content.decode()
+    of_one = steward.get("/ui/principals/", {"q": "loaders", "project": "p6"}).content.decode()
+    assert f"role:{roles['p7']}" not in of_one
+    assert "project 6" not in of_one
+    assert "role:" not in sign_in("guest").get("/ui/principals/", query).content.decode()
+    for number in range(8, 14):
+        project = create_project(actor=INTERNAL, name=f"project {number}", project_id=f"p{number}")
+        create_role(actor=INTERNAL, project=project, name="loaders")
+        give_in_project("project_admin", project.pk, "local~steward")
+    with counting() as counted_more:
+        text = steward.get("/ui/principals/", query).content.decode()
+    assert text.count('data-value="role:') == 10
+    assert "More match" in text
+    assert counted_more["statements"] <= counted["statements"]
+
+
+@pytest.mark.parametrize("typed", ["%", "_", "\\", "'", '"', "<b>", "ł", "", " ", "x" * 400, "role:1"])
+def test_odd_texts_are_searched_for(lake: Lake, sign_in: SignIn, typed: str) -> None:
+    create_project(actor=INTERNAL, name="other", project_id="other")
+    give_in_project("project_admin", "other", "local~steward")
+    response = sign_in("steward").get("/ui/principals/", {"q": typed})
+    assert response.status_code == 200
+    assert HOSTILE not in response.content.decode()
+    assert str(lake.bi.pk) not in response.content.decode()
+
+
+def give_in_project(privilege: str, project_id: str, user_id: str) -> None:
+    difference = Difference(writes=[GrantSpec(privilege, Grantee(user_id=user_id))])
+    ref: ObjectRef = ObjectRef(Securable.Type.PROJECT, project_id)
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("missing"))
 
 
 def test_without_script_the_form_offers_choices_and_is_sent_again(lake: Lake, sign_in: SignIn) -> None:

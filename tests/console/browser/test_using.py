@@ -85,7 +85,7 @@ def test_a_large_level_of_the_tree_is_filtered(visit: Visit, console: ConsoleSer
     expect(page.get_by_role("treeitem", name="n100")).to_be_visible()
     expect(page.locator("a[role=treeitem]:focus")).to_have_count(1)
     expect(field).to_have_count(1)
-    assert console.call("DELETE", f"{at}/many?recursive=true", User.INSTANCE_ADMIN).ok
+    assert console.call("DELETE", f"{at}/many?recursive=true&force=true", User.INSTANCE_ADMIN).ok
 
 
 def test_search_by_keyboard(visit: Visit) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
@@ -22,7 +22,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permission_epoch import permission_epoch
-from tenancy.authz.permissions import check_permissions
+from tenancy.authz.permissions import are_allowed, check_permissions
 from tenancy.authz.port import PermissionCheck
 from tenancy.models import Project, TagDefinition
 from tenancy.models.securable import ObjectRef
@@ -86,6 +86,42 @@ def test_warehouses_of_many_projects_are_one_list(
     projects = list(Project.objects.order_by("created_at", "id"))
     found, has_more = list_warehouses_of_projects_for(actor=user("lead"), projects=projects, limit=3)
     assert (len(found), has_more) == (3, True)
+
+
+def test_hidden_warehouses_are_not_scanned(
+    grants: None,  # noqa: F811
+    storage_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond the first batch, users who see few warehouses of many have only those checked."""
+    for number in range(12):
+        profile = {"type": "local", "path": str(storage_root / f"many {number}")}
+        create_warehouse(
+            actor=INTERNAL, project=Project.objects.get(), name=f"many {number:02}", storage_profile=profile
+        )
+    for number in (1, 4, 11):
+        give("describe", ObjectRef(T.WAREHOUSE, Warehouse.objects.get(name=f"many {number:02}").pk), user("engineer"))
+    monkeypatch.setattr("storage.selectors.BATCH_SIZE", 2)
+    checked: list[ObjectRef] = []
+
+    def noting(actor: Actor, action: Can, refs: Sequence[ObjectRef]) -> Iterator[bool]:
+        checked.extend(refs)
+        return are_allowed(actor, action, refs)
+
+    monkeypatch.setattr("storage.selectors.are_allowed", noting)
+    projects = list(Project.objects.all())
+    for limit, expected in ((1_000, ["wh", "many 01", "many 04", "many 11"]), (2, ["wh", "many 01"])):
+        for name, is_few in (("engineer", True), ("lead", False), ("guest", True), ("instance", False)):
+            checked.clear()
+            found, has_more = list_warehouses_of_projects_for(actor=user(name), projects=projects, limit=limit)
+            names = [each.name for each in found]
+            if name == "engineer":
+                assert (names, has_more) == (expected, limit == 2)
+            elif name == "guest":
+                assert (names, has_more, checked) == ([], False, [])
+            else:
+                assert (len(names), has_more) == (min(13, limit), limit == 2)
+            assert len(checked) <= (2 + 3 if is_few else 13), name
 
 
 def test_search_finds_names_tags_locations_and_ids(

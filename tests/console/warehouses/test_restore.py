@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 from uuid import UUID
 
 import pytest
@@ -205,3 +207,55 @@ def test_one_of_two_is_hidden(visit: Visit, warehouse: Warehouse, dropped: Calla
 def test_other_targets(admin: Visitor, warehouse: Warehouse, target: str) -> None:
     assert admin.get(f"{RESTORE}?warehouse={warehouse.pk}{target}").status == 400
     assert admin.get(f"{RESTORE}?warehouse=x{target}").status == 404
+
+
+def test_pages_keep_the_filters(
+    admin: Visitor, warehouse: Warehouse, dropped: Callable[..., UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["100%", "a_1", HOSTILE, "b 1", "b 2", "B 3", "b 4"]
+    uuids = {name: str(dropped(name)) for name in names}
+    monkeypatch.setattr("management.admin.listing_pages.ROWS_A_PAGE", 3)
+    address = f"/ui/deleted/?warehouse={warehouse.pk}"
+
+    def read(target: str) -> tuple[list[str], str]:
+        text = admin.get(target).text
+        found = re.search(r'href="([^"]*)">Next 50', text)
+        shown = [name for name, uuid in uuids.items() if f'"table:{uuid}"' in text]
+        return shown, unescape(found[1]) if found else ""
+
+    first, following = read(f"{address}&name=B+")
+    assert parse_qs(following[1:])["name"] == ["B"]
+    rest, no_more = read(f"/ui/deleted/{following}")
+    assert (len(first), len(rest), no_more) == (3, 2, "")
+    assert sorted(first + rest) == sorted(["B 3", HOSTILE, "b 1", "b 2", "b 4"])
+    assert read(f"{address}&name=%25")[0] == ["100%"]
+    assert read(f"{address}&name=_")[0] == ["a_1"]
+    token = parse_qs(following[1:])["after"][0]
+    for other in (f"&after={token}", f"&name=b+1&after={token}", "&name=b&after=nonsense"):
+        assert admin.get(address + other).status == 400, other
+    text = admin.get(f"{address}&name=unknown&namespace=x").text
+    assert "No deleted objects match" in text
+    assert f'href="?warehouse={warehouse.pk}">Clear filters' in text
+
+
+def test_controls_are_those_of_the_permissions(
+    visit: Visit, warehouse: Warehouse, dropped: Callable[..., UUID]
+) -> None:
+    """Of the objects that a user sees, those can be marked that they may restore or delete permanently."""
+    uuids = [dropped(name) for name in ("readable", "own")]
+    refs = [ObjectRef(Securable.Type.TABLE, Tabular.objects.get(uuid=uuid).pk) for uuid in uuids]
+    visitor = visit("bob")
+    bob = Actor(user_id=visitor.user_id)
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), bob)
+    address = f"/ui/deleted/?warehouse={warehouse.pk}"
+    text = visitor.get(address).text
+    assert "readable" in text
+    assert "Restore…" not in text
+    assert "Delete permanently…" not in text
+    assert 'name="target"' not in text
+    give("ownership", refs[1], bob)
+    text = visitor.get(address).text
+    assert "Restore…" in text
+    assert "Delete permanently…" in text
+    assert f'value="table:{uuids[1]}"' in text
+    assert f'value="table:{uuids[0]}"' not in text
