@@ -15,13 +15,13 @@ from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q, Subquery
 
 from catalog.models import Tabular, WarehouseStatistic
-from catalog.selectors.candidates import candidate_warehouses
 from catalog.selectors.overview_history import History, read_history
 from catalog.selectors.overview_operations import LatestChange, QueueHealth, list_latest_changes, list_queue_health
 from catalog.selectors.overview_rankings import Rankings, read_rankings
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
+from storage.selectors import candidate_warehouses
 from tasks.models import NO_ID, Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

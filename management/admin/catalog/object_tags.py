@@ -32,7 +32,13 @@ from tenancy.authz.actions import Can
 from tenancy.authz.permissions import is_allowed
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
-from tenancy.selectors.tags import TagDefinitionNameNotFound, TargetTag, effective_tags_on, list_tag_definitions_for
+from tenancy.selectors.tags import (
+    TagDefinitionNameNotFound,
+    TargetTag,
+    effective_tags_on,
+    list_tag_definitions_for,
+    tags_on_columns,
+)
 
 MAX_SUGGESTED: Final = 200
 MAX_LENGTH: Final = 256
@@ -65,6 +71,17 @@ def tags_context(
     url = reverse("admin:object-tags", args=[warehouse_id, ref.type.value, public_id])
     entered = {name: request.GET.get(name, "")[:MAX_LENGTH] for name in ("tag", "tag-value")}
     return {"tags": rows, "tags_url": url, "tag_names": suggested, "tag_entered": entered}
+
+
+def column_tags(table_id: UUID) -> dict[int, list[str]]:
+    """Return the tags on the columns of a table by field id: names, with `=value` where they have one."""
+    tags = tags_on_columns(ObjectRef(Securable.Type.TABLE, table_id))
+    return {field_id: [_label(each) for each in on_column] for field_id, on_column in tags.items()}
+
+
+def _label(tag: TargetTag) -> str:
+    name, value = tag.attachment.definition.name, tag.attachment.value
+    return name if value is None else f"{name}={value}"
 
 
 def _row(tag: TargetTag, names: Mapping[tuple[str, str], str]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from management.admin.catalog.files_tab import (
 )
 from management.admin.catalog.health_tab import health_context
 from management.admin.catalog.metadata_facts import find_schema, moment_of, sql_of
-from management.admin.catalog.object_tags import tags_context
+from management.admin.catalog.object_tags import column_tags, tags_context
 from management.admin.catalog.preview_tab import preview_context
 from management.admin.catalog.schema_tab import schema_context
 from management.admin.catalog.snapshots_tab import snapshots_context
@@ -252,7 +252,10 @@ class TablePage(MetadataPage):
         return overview_context(self.metadata, self.loaded.metadata_location) | {"snippets": self.snippets()}
 
     def schema_tab(self) -> dict[str, Any]:
-        return schema_context(self.metadata, self.located.identifier, self.request.GET)
+        return {
+            **schema_context(self.metadata, self.located.identifier, self.request.GET),
+            "column_tags": column_tags(self.located.tabular.pk),
+        }
 
     def snapshots_tab(self) -> dict[str, Any]:
         return snapshots_context(self.metadata, self.located.tabular.pk, self.request.GET)

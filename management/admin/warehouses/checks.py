@@ -209,7 +209,8 @@ def _cure_on_s3(name: CheckName, error: CatalogError, profile: S3Profile) -> Cur
         text = _("Add this policy to the role for engines, then validate again.")
         return Cure(text, f"{_PROFILE}.sts-role-arn" if profile.sts_role_arn else None, object_policy(profile))
     if name is CheckName.REMOTE_SIGNING:
-        return Cure(error_text(error), f"{_PROFILE}.sts-enabled")
+        text = _("Vend temporary credentials, or switch remote signing off.")
+        return Cure(text, f"{_PROFILE}.sts-enabled")
     if isinstance(error, StoreAccessDenied):
         own = profile.assume_role_arn
         text = (

@@ -107,6 +107,10 @@ def test_tags_of_an_object(
     assert TagAttachment.objects.count() == 3
     assert lead.post(f"{base}/tags/", {"action": "detach", "name": "pii"}).status == 302
     assert not TagAttachment.objects.filter(definition=tags["pii"]).exists()
+    put_attachment(tags["owner"], lake["open.a"], field_id=1, value="on the column")
+    schema = lead.get(f"{base}/schema/").text
+    assert schema.count("owner=on the column") == 1
+    assert HOSTILE not in schema
 
 
 def test_dropped_objects_of_a_namespace(

@@ -52,7 +52,7 @@ def failed(name: CheckName, error: CatalogError) -> ValidationCheck:
         (S3, CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED, ScopeNotEnforced("too much"), "storage-profile.sts-enabled",
          "Do not vend credentials"),
         (S3, CheckName.REMOTE_SIGNING, SignaturesNotEnforced(NOT_ENFORCED), "storage-profile.sts-enabled",
-         "Set sts-enabled"),
+         "Vend temporary credentials"),
         (GCS, CheckName.LAKEKEEPER_READ_WRITE, DENIED, "storage-credential", "Give the identity of this credential"),
         (GCS, CheckName.STORAGE_CLIENT_INITIALIZED, StoreUnavailable("no response"), None, "Check the address"),
         ({"type": "floppy"}, CheckName.LAKEKEEPER_READ_WRITE, DENIED, "storage-credential", "Give the identity"),
