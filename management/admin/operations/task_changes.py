@@ -85,8 +85,12 @@ class TaskChangePage(Page):
                 actor=self.actor, scope=scope.tasks, task_ids=preview.changed, control=control, at=at, all_or_none=True
             )
         except BadRequest as error:
+            shown = self._shown(scope, preview)
             entered = {"start": request.POST.get("at", "")[:40], "start_error": message_of(error)}
-            return self.render({**self._shown(scope, preview), **entered}, status=error.status)
+            if at is not None and at <= now():
+                expirations = [each.task for each in preview.steps if each.task and is_expiration(each.task)]
+                entered["deletion_url"] = deletion_url(scope, expirations)
+            return self.render({**shown, **entered}, status=error.status)
         except (Conflict, NotFound) as error:  # changed after the preview above, or not possible together
             shown = self._shown(scope, scope.preview(task_ids, control))
             return self.render({**shown, "conflict": error.message}, status=HTTPStatus.CONFLICT)

@@ -156,6 +156,7 @@ def test_a_preview_without_the_time_asks_again(
     assert send(browser, [*fields, shown_at, ("at", field_text(other))]).status == 200
     past = send(browser, [*fields, shown_at, ("at", field_text(now() - timedelta(hours=1)))])
     assert (past.status, 'id="at-error"' in past.text) == (400, True)
+    assert deletion_url(warehouse, *sorted((first, second), key=lambda each: each.pk)) in links(past)
     assert {scheduled_for(first), scheduled_for(second)} == {DUE}
     assert send(browser, [*fields, shown_at, ("at", field_text(earlier))]).status == 302
     assert {scheduled_for(first), scheduled_for(second)} == {earlier}
