@@ -29,7 +29,7 @@ ALICE, OLD, NEW = "local~alice", "correct horse battery", "another horse battery
 MD5, SHA1 = "django.contrib.auth.hashers.MD5PasswordHasher", "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher"
 
 WAIT_SECONDS = 0.5
-"""So long a change waits for the lock of a sign-in before the test goes on."""
+"""So long a change waits for the lock of a sign-in before the test continues."""
 
 
 @pytest.fixture
