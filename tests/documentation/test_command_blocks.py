@@ -107,6 +107,7 @@ NOT_RUN: Final = {
     ("storage.md", "warehouse-creation-validation"): STORE + "tests/management/test_warehouse_validation.py",
     ("storage-access.md", "$ sign()"): STORE + "tests/iceberg_rest/test_signing.py",
     ("secrets.md", "http://2852039166/"): IDS + "tests/storage/test_endpoints.py",
+    ("tokens.md", "those of `make run`"): TRIED,
     ("tokens.md", "load_catalog"): "the same calls in one test each: tests/keycloak/test_pyiceberg.py",
     ("view-security.md", "list_view_owners"): IDS + "tests/authz/test_view_security_owners.py",
     ("view-security.md", "TRUSTED_ENGINES"): SETTINGS + "tests/unit/conf/test_trusted_engines.py",

@@ -304,6 +304,7 @@ def find_ids(connection: psycopg.Connection[Any], sizes: Sizes) -> dict[str, str
         "role": read_id("role", 8),
         "user": "oidc~user-17",
         "service account": read_id("account", 17),
+        "token": read_id("token", 17 * 3),
         "tag": read_id("tag", 17),
     }  # fmt: skip
 

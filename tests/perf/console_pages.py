@@ -13,7 +13,7 @@ from tests.console.browser.addresses import all_addresses
 
 KEYS: Final = (
     "project", "warehouse", "sales", "orders", "big", "table", "hostile table", "view", "generic table", "task",
-    "project task", "role", "user", "service account", "tag",
+    "project task", "role", "user", "service account", "token", "tag",
 )  # fmt: skip
 """`sales` is a namespace that the data engineer has a grant on, and `orders` one in it. `big` has a fifth of all
 tables; the data engineer has grants on some of them, one of which is `hostile table`."""

@@ -54,6 +54,7 @@ ACCOUNTS = (
     *(f"user/{{user}}/{tab}" for tab in ("", "delete/")),
     "service-account/",
     *(f"service-account/{{service account}}/{tab}" for tab in ("", "delete/")),
+    "token/{token}/revoke/",
     "tag/",
     *(f"tag/{{tag}}/{tab}" for tab in ("", "delete/")),
     "server/",

@@ -175,7 +175,7 @@ class ConsoleServer(CatalogServer):
         members = [{"type": "user", "id": user["id"]}, {"type": "role", "id": inner}]
         self._create(f"{base}/role/{role}/members", {"members": members})
         account = self._create(f"{base}/service-account", text)["id"]
-        self._create(f"{base}/token", {"name": MARKUP, "user-id": account})
+        token = self._create(f"{base}/token", {"name": MARKUP, "user-id": account})["id"]
         values = {"value-kind": "enumerated", "allowed-values": [MARKUP], "scope": ["table"]}
         tag = self._create(f"{base}/tag-definition", text | values | {"name": HOSTILE_NAME})["id"]
         table = f"{base}/warehouse/{self.warehouse_id}/table/{self.ids['table']}"
@@ -185,7 +185,7 @@ class ConsoleServer(CatalogServer):
         assert attached.ok, attached.text
         account_id = account.partition("~")[2]
         segment = encode_user_id(user["id"])
-        self.ids |= {"role": role, "user": segment, "service account": account_id, "tag": tag}
+        self.ids |= {"role": role, "user": segment, "service account": account_id, "token": token, "tag": tag}
 
     def _create(self, address: str, body: dict[str, Any]) -> Any:
         created = requests.post(address, json=body, headers=self._operator, timeout=30)
