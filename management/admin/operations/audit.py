@@ -18,8 +18,10 @@ from management.admin.listing_pages import read_pager
 from management.admin.pages import Page
 from management.admin.times import read_time
 from management.audit_files import audit_csv_response, audit_lines_response, with_own_ids
+from tenancy.audit.recording import Event
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, is_allowed
+from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
@@ -30,6 +32,7 @@ MAX_EXPORTED: Final = 100_000
 MAX_POSITION: Final = 2**62
 TEXT_FILTERS: Final = ("actor", "event", "object_id", "project")
 TIME_FILTERS: Final = ("start", "end")
+EVENTS: Final = sorted({*Event, *(each.value.audit_event for each in Change)})
 TONES: Final = {
     AuditRecord.Outcome.ALLOWED: "good",
     AuditRecord.Outcome.DENIED: "warning",
@@ -63,6 +66,8 @@ class AuditTrail(Page):
             **given,
             **{name: _read_time(name, given[name]) for name in TIME_FILTERS if name in given},
         }
+        if "start" in wanted and "end" in wanted and wanted["start"] > wanted["end"]:
+            raise BadRequest("end: must not be before start")
         return given, with_own_ids(AuditFilters(**wanted)), projects
 
     def _readable_project(self, projects: Sequence[Project]) -> dict[str, str]:
@@ -92,6 +97,7 @@ class AuditPage(AuditTrail):
             "rows": [_row(each) for each in records],
             "projects": projects,
             "given": given,
+            "events": EVENTS,
             "outcomes": AuditRecord.Outcome.values,
             **pager.links(token),
             "is_followed": is_followed,

@@ -103,7 +103,8 @@ def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[di
         {
             "tone": "bad",
             "icon": "cross",
-            "subject": _("Task %(queue)s of %(name)s failed") % {"queue": task.queue, "name": _owner_of(task)},
+            "subject": _("Task failed: %(queue)s, %(name)s")
+            % {"queue": QUEUES.get(task.queue, task.queue), "name": _owner_of(task)},
             "text": ngettext("after %(count)s attempt:", "after %(count)s attempts:", task.attempt)
             % {"count": task.attempt},
             "code": task.message[:200],

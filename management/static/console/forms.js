@@ -87,6 +87,8 @@
       showNotes(form, page);
       const version = $("input[name=version]", page);
       if (version && $("input[name=version]", form)) $("input[name=version]", form).value = version.value;
+      const failed = $(".ik-checks-row--failed", form);
+      if (failed) failed.scrollIntoView({ block: "nearest" });
       const first = $("[aria-invalid=true]", form);
       if (first) first.focus({ preventScroll: false });
     } catch (error) {

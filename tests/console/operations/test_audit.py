@@ -47,6 +47,7 @@ def test_records_are_filtered_followed_and_exported(grants: None, ids: Ids, open
     start, end = (f"{now() - timedelta(days=days):%Y-%m-%dT%H:%M}" for days in (2, 0.5))
     assert events(browser.get(f"/ui/audit/?{query}&start={start}&end={end}")) == ["test.mid"]
     assert browser.get(f"/ui/audit/?{query}&start=yesterday").status == 400
+    assert browser.get("/ui/audit/?start=2026-02-01T00:00&end=2026-01-01T00:00").status == 400
     part = browser.get(f"/ui/audit/?{query}&part=list")
     assert (len(events(part)), "<html" in part.text) == (3, False)
     assert 'data-live-src="?' in browser.get(f"/ui/audit/?{query}&follow=1").text

@@ -212,7 +212,7 @@ def test_overviews_show_failed_tasks_of_projects(
 ) -> None:
     failed = project_task(Task.Status.FAILED, attempt=31)
     addresses = ("/ui/", f"/ui/project/{ids.project}/", f"/ui/warehouse/{warehouse.pk}/overview/")
-    subject = f"Task statistics of the project {Project.objects.get().name} failed"
+    subject = f"Task failed: Record statistics, the project {Project.objects.get().name}"
     for name, sees_it in (("lead", True), ("instance", True), ("engineer", False)):
         for address in addresses:
             page = open_as(name).get(address)
