@@ -74,7 +74,8 @@ def test_a_team_gets_access(visit: Visit, console: ConsoleServer) -> None:
     form.get_by_role("button", name="Preview effect").click()
     expect(page.get_by_text("Bob Baker")).to_be_visible()
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("checkbox", name=f"{TEAM}: select granted here")).to_be_checked()
+    expect(page.get_by_role("status").first).to_contain_text("select on namespace sales granted to")
+    expect(page.get_by_role("row").filter(has_text=TEAM)).to_contain_text("select")
 
     bob.page.reload()
     expect(bob.page.get_by_role("heading", name="You have no access yet")).to_have_count(0)

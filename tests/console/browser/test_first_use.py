@@ -24,7 +24,7 @@ def test_from_the_first_start_to_the_first_table(visit: Visit, embedded: Embedde
     page.get_by_role("link", name="local", exact=True).click()
     page.get_by_role("navigation", name="Tabs").get_by_role("link", name="Contents").click()
     expect(page.get_by_role("heading", name="Create the first table")).to_be_visible()
-    page.get_by_role("button", name="Copy PyIceberg").last.click()
+    page.get_by_role("button", name="Copy PyIceberg, Create a table").click()
     expect(page.locator(".ik-toast")).to_have_text("Copied")
     program = page.evaluate("navigator.clipboard.readText()")
 

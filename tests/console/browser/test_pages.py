@@ -18,7 +18,7 @@ PAGES_WITHOUT_GRANTS = (
 PAGES_OF_THE_SERVER = (
     "audit/verify/", "service-account/", "service-account/{service account}/",
     "service-account/{service account}/delete/", "server/", "identity-provider/", "project/add/",
-    "user/{user}/delete/",
+    "user/{user}/delete/", "token/{token}/revoke/",
 )  # fmt: skip
 """Pages that project admins may not see."""
 
