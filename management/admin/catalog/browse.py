@@ -19,6 +19,7 @@ from catalog.selectors.open_levels import read_open_levels_for
 from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.names import name_key
 from management.admin.listing_pages import read_part_of_name
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
@@ -118,7 +119,7 @@ class Tree:
                 _node(
                     "project", _address("project", each.pk, None), each.name, reverse("admin:project", args=[each.pk])
                 )
-                for each in projects
+                for each in sorted(projects, key=lambda each: (name_key(each.name), each.pk))
             ]
         )
 
@@ -187,6 +188,8 @@ class Tree:
             )
         except Forbidden:
             return Level()
+        if token is None and not after:  # the list of the APIs is in order of creation
+            found = sorted(found, key=lambda each: each.name_key)
         nodes = [
             _node("warehouse", _address("warehouse", each.pk, None), each.name, object_url("warehouse", each.pk, None))
             for each in found

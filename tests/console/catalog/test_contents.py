@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 from uuid import UUID, uuid4
@@ -22,9 +23,12 @@ from icekeeper.kernel.db import sql
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
 from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
+from tenancy.models import Project
 from tenancy.models.securable import ObjectRef
+from tenancy.services.projects import create_project
 from tests.authz.conftest import user
 from tests.authz.tree_fixtures import T, give
 from tests.console.conftest import Open
@@ -312,6 +316,27 @@ def many(warehouse: Warehouse) -> dict[str, UUID]:
         for number in range(3_300)
     )  # fmt: skip
     return {name: row.pk for name, row in rows.items()}
+
+
+def test_warehouses_and_projects_of_the_tree_are_in_the_order_of_names(
+    ids: Ids,  # noqa: F811
+    open_as: Open,
+    storage_root: Path,
+) -> None:
+    lead = open_as("lead")
+    for name in ("zz", MARKUP, "Älpha", "alpha"):
+        profile = {"type": "local", "path": str(storage_root / str(uuid4()))}
+        create_warehouse(actor=INTERNAL, project=Project.objects.get(), name=name, storage_profile=profile)
+    text = lead.get("/ui/catalog/tree/").text
+    assert nodes_in(text) == [MARKUP, "alpha", "wh", "zz", "Älpha"]
+    assert MARKUP not in text
+    for name in ("second", "First"):
+        project = create_project(actor=INTERNAL, name=name)
+        give("project_admin", ObjectRef(T.PROJECT, project.pk), user("lead"))
+    shown = nodes_in(lead.get("/ui/catalog/tree/").text)
+    assert [each for each in shown if each in {"First", "second"}] == ["First", "second"]
+    assert len(shown) == 3
+    assert nodes_in(lead.get(f"/ui/catalog/tree/?node=project:{ids.project}").text)[0] == MARKUP
 
 
 def explain(statement: str, params: Sequence[Any]) -> str:

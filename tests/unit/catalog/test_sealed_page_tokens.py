@@ -8,10 +8,11 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.selectors.visible_pages import open_page_token, seal_page_token
+from catalog.selectors.visible_pages import LONG_PLAIN_BYTES, open_page_token, seal_page_token
 from icekeeper.kernel.errors.types import InvalidPageToken
 from icekeeper.kernel.http.paging import write_page_token
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import MAX_KEY_BYTES, name_key
 
 KEYS = st.lists(st.one_of(st.uuids().map(str), st.floats(0, 1).map(repr)), min_size=1, max_size=2)
 
@@ -30,6 +31,21 @@ def test_neither_its_text_nor_its_length_reveals_its_content(similarity: float, 
     for text in (str(tabular_id).encode(), tabular_id.hex.encode(), tabular_id.bytes, b"a list"):
         assert text not in raw
         assert text not in token.encode()
+
+
+@given(st.text(max_size=255).filter(lambda name: len(name_key(name).encode(errors="replace")) <= MAX_KEY_BYTES))
+def test_tokens_with_a_name_have_one_length(name: str) -> None:
+    key = name_key(name).encode(errors="replace").decode()
+    token = seal_page_token("a list", "1", key, plain_bytes=LONG_PLAIN_BYTES)
+    assert open_page_token(token, "a list") == ["1", key]
+    assert len(token) == len(seal_page_token("a list", "0", "", plain_bytes=LONG_PLAIN_BYTES)) == 1_744
+
+
+def test_the_longest_names_fit() -> None:
+    for letter in ('"', "\\", "é", "日", "\U00010300"):
+        key = letter * min(255, MAX_KEY_BYTES // len(letter.encode()))
+        token = seal_page_token("a list", "1", key, plain_bytes=LONG_PLAIN_BYTES)
+        assert open_page_token(token, "a list") == ["1", key]
 
 
 def test_a_changed_token_is_refused() -> None:
