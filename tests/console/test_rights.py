@@ -144,8 +144,13 @@ def test_hidden_names_appear_on_no_page(grants: None, ids: Ids, open_as: Open, n
     ):  # fmt: skip
         assert_nothing_hidden(name, address, browser.get(address).text)
     for typed in (*HIDDEN_NAMES, ids.closed, ids.tables["closed"]):
-        page = browser.get(f"/ui/search/?q={typed}")
-        assert_nothing_hidden(name, typed, page.text.replace(typed, ""))  # the page repeats what the user typed
+        for address in (
+            f"/ui/search/?q={typed}", f"/ui/warehouse/{ids.warehouse}/?name={typed}",
+            f"/ui/warehouse/{ids.warehouse}/namespace/{ids.open}/?name={typed}", f"/ui/principals/?q={typed}",
+            f"/ui/catalog/tree/?node=warehouse:{ids.warehouse}&q={typed}",
+        ):  # fmt: skip
+            page = browser.get(address)
+            assert_nothing_hidden(name, address, page.text.replace(typed, ""))  # pages repeat what the user typed
 
 
 def test_hidden_and_unknown_objects_have_the_same_page(grants: None, ids: Ids, open_as: Open) -> None:
