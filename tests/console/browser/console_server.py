@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,17 @@ class ConsoleServer(CatalogServer):
         created = self._create(f"{self.base_url}/management/v1/warehouse", {"warehouse-name": name, **body})
         warehouse_id: str = created["warehouse-id"]
         return warehouse_id
+
+    def add_namespaces(self, parent: str, names: Iterable[str]) -> None:
+        """Create a namespace with others in it. The operator does, so that no list of changes has other users more."""
+        address = f"{self.base_url}/catalog/v1/{self.warehouse_id}/namespaces"
+        for levels in ([parent], *([parent, name] for name in names)):
+            self._create(address, {"namespace": levels})
+
+    def drop_namespace(self, name: str) -> None:
+        address = f"{self.base_url}/catalog/v1/{self.warehouse_id}/namespaces/{quote(name, safe='')}"
+        dropped = requests.delete(f"{address}?recursive=true&force=true", headers=self._operator, timeout=30)
+        assert dropped.ok, dropped.text
 
     def register(self, token: str) -> None:
         """Create the user of a token of the identity provider."""

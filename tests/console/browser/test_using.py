@@ -54,9 +54,7 @@ def test_the_tree_by_keyboard(visit: Visit, console: ConsoleServer) -> None:
 
 
 def test_a_large_level_of_the_tree_is_filtered(visit: Visit, console: ConsoleServer) -> None:
-    at, names = f"/catalog/v1/{console.warehouse_id}/namespaces", [f"n{number:03}" for number in range(101)]
-    for levels in (["many"], *(["many", each] for each in names), ["many", HOSTILE_NAME]):
-        assert console.call("POST", at, User.INSTANCE_ADMIN, namespace=levels).ok
+    console.add_namespaces("many", [*(f"n{number:03}" for number in range(101)), HOSTILE_NAME])
     visitor = visit(User.INSTANCE_ADMIN)
     visitor.open(f"/ui/warehouse/{console.warehouse_id}/")
     page = visitor.page
@@ -85,7 +83,7 @@ def test_a_large_level_of_the_tree_is_filtered(visit: Visit, console: ConsoleSer
     expect(page.get_by_role("treeitem", name="n100")).to_be_visible()
     expect(page.locator("a[role=treeitem]:focus")).to_have_count(1)
     expect(field).to_have_count(1)
-    assert console.call("DELETE", f"{at}/many?recursive=true&force=true", User.INSTANCE_ADMIN).ok
+    console.drop_namespace("many")
 
 
 def test_search_by_keyboard(visit: Visit) -> None:
