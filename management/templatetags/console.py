@@ -110,7 +110,7 @@ def relative_time(at: datetime) -> str:
         return _("just now")
     if age >= _DAYS_AS_AGE * _DAY:
         return at.strftime("%Y-%m-%d")
-    text = _duration(age)
+    text = _duration(max(1.0, round(age)) if age < _MINUTE else age)
     return (_("%(time)s ago") if seconds >= 0 else _("in %(time)s")) % {"time": text}
 
 
@@ -127,7 +127,7 @@ def _duration(seconds: float) -> str:
         return f"{round(seconds / _HOUR)} h"
     if seconds >= _MINUTE:
         return f"{round(seconds / _MINUTE)} min"
-    if seconds == 0 or seconds >= 10:  # noqa: PLR2004
+    if seconds >= 10 or float(seconds).is_integer():  # noqa: PLR2004
         return f"{int(seconds)} s"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
