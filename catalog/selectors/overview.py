@@ -36,7 +36,7 @@ R = TypeVar("R")
 logger = logging.getLogger("icekeeper.console")
 
 MAX_WAREHOUSES: Final = 1_000
-"""Warehouses that an overview counts; further ones are left out, and the page says so."""
+"""With one more visible warehouse, an overview says that further ones are left out."""
 
 MAX_COUNTED: Final = 20_000
 """Objects that one page counts, in all warehouses together; numbers of further ones are those recorded last."""
@@ -117,9 +117,8 @@ def get_overview_for(*, actor: Actor, projects: Sequence[Project], moments: Sequ
     found = list(warehouses[: MAX_WAREHOUSES + 1])
     if len(found) > MAX_WAREHOUSES:  # those that the caller may see, which can be others
         found = list(warehouses.filter(candidate_warehouses(visible_objects(actor)))[: MAX_WAREHOUSES + 1])
-    visible = _check(actor, found[:MAX_WAREHOUSES], [each.pk for each in projects])
-    sees_all = len(visible.whole) + len(visible.partly) == MAX_WAREHOUSES
-    return _read(visible, moments, has_more=len(found) > MAX_WAREHOUSES and sees_all)
+    visible = _check(actor, found, [each.pk for each in projects])
+    return _read(visible, moments, has_more=len(visible.whole) + len(visible.partly) > MAX_WAREHOUSES)
 
 
 def get_warehouse_overview_for(*, actor: Actor, warehouse: Warehouse, moments: Sequence[datetime]) -> Overview:

@@ -92,7 +92,7 @@ def _queue_health(*row: Any) -> QueueHealth:
 
 
 _ENDS: Final = ("drop", "expire")
-"""How the types of events begin after which an object has no page."""
+"""Prefixes of types of events that remove an object."""
 
 
 class _ChangeRow(NamedTuple):
@@ -126,8 +126,8 @@ SELECT {", ".join(f"e.{name}" for name in _ChangeRow._fields)}
 def list_latest_changes(warehouse_ids: Sequence[UUID], with_actor: Collection[UUID]) -> list[LatestChange]:
     """Return the latest changes of objects in those warehouses, newest first. One statement.
 
-    Requires the permission to list everything in each, and to read the audit trail of those of `with_actor`: of the
-    others it is not said who changed them.
+    Requires the permission to list everything in each, and to read the audit trail of those in `with_actor`: the actor
+    is returned only for these.
     """
     if not warehouse_ids:
         return []

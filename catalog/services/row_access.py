@@ -22,6 +22,7 @@ from icekeeper.kernel.bounded_process import BoundedProcess, Limits
 from icekeeper.kernel.errors.types import Busy
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.kinds import read_stored_profile
+from storage.secrets.stores import stored_credential
 from storage.vending.client_config import client_config
 from storage.vending.delegation import FileAccess
 from tenancy.actor import Actor
@@ -128,7 +129,8 @@ def _vend(actor: Actor, found: FoundFiles) -> dict[str, str]:
             "storage profile"
         )
     # The credentials may be cached, and the process resolves names by itself.
-    require_permitted_addresses(read_stored_profile(found.files.storage.profile), None)
+    storage = found.files.storage
+    require_permitted_addresses(read_stored_profile(storage.profile), stored_credential(storage.secret_id))
     config = client_config(found.files.storage.profile, vended=vended[0][1], user_agent=_USER_AGENT)
     prefix = _FILE_IO[found.files.storage.profile["type"]]
     return {name: value for name, value in config.items() if name.startswith(prefix)} | _TIMEOUTS

@@ -119,9 +119,9 @@ def _run(actor: Actor, warehouse_id: UUID, sql: str, max_rows: int, max_text: in
 def _tables(actor: Actor, warehouse_id: UUID, paths: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Return what the process reads of the tables of the statement, with the credentials for each.
 
-    Their metadata is read one after another, up to `MAX_FRAME` bytes together: this process holds no more.
+    Their metadata is read before any credential is vended, one after another, up to `MAX_FRAME` bytes together.
     """
-    frames, size, kind = [], 0, Tabular.Kind.TABLE
+    tables, size, kind = [], 0, Tabular.Kind.TABLE
     for path in paths:
         identifier = Identifier(tuple(path[:-1]), path[-1])
         found = find_files_for(actor=actor, warehouse_id=warehouse_id, identifier=identifier, kind=kind)
@@ -131,8 +131,8 @@ def _tables(actor: Actor, warehouse_id: UUID, paths: Sequence[Sequence[str]]) ->
         size += len(loaded.document)
         if size > MAX_FRAME:
             raise ReadFailed(_TOO_LARGE)
-        frames.append({"path": path, **table_frame(actor, found, loaded)})
-    return frames
+        tables.append((path, found, loaded))
+    return [{"path": path, **table_frame(actor, found, loaded)} for path, found, loaded in tables]
 
 
 def _ask(process: BoundedProcess, frame: dict[str, Any]) -> Any:

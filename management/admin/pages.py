@@ -94,13 +94,14 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
         title, message, hint = _("Permission required"), known.message, known.hint
     else:
         title, message, hint = HTTPStatus(known.status).phrase, known.message, known.hint
+    is_grantable = isinstance(known, Forbidden) and known.wire_type.endswith("ActionForbidden")
     context = {
         **shell_context(request),
         "title": title,
         "breadcrumb": [Crumb(title)],
         "message": message,
         "hint": hint,
-        "user_id": getattr(getattr(request, "actor", None), "user_id", None) if isinstance(known, Forbidden) else None,
+        "user_id": getattr(getattr(request, "actor", None), "user_id", None) if is_grantable else None,
         "can_retry": not known.is_final and not isinstance(known, Forbidden),
         "back_url": _page_before(request),
         "request_id": request.META.get("icekeeper.request_id", ""),

@@ -58,7 +58,7 @@ def use_address(code: str) -> None:
     """
     at = now()
     if not SignInAddress.objects.valid(at).filter(pk=_digest(code)).update(used_at=at):
-        raise AddressRejected("the one-time address is unknown, or it was used")
+        raise AddressRejected("the one-time address is unknown, used or expired")
 
 
 def find_claimant(code: str) -> Actor:

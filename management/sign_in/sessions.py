@@ -234,6 +234,7 @@ def end_all_sessions(*, actor: Actor, user_id: str | None = None, keep: ConsoleS
     """
     owner = _owner(actor, user_id)
     with change(actor) as tx:
+        lock_user(owner)  # a sign-in that runs now ends before, or begins afterwards
         rows = ConsoleSession.objects.filter(user_id=owner)
         if keep is not None:
             rows = rows.exclude(pk=keep.pk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 from django import template
@@ -23,6 +24,7 @@ NOTHING: Final = "\N{EN DASH}"
 _SHORT_UNITS: Final = ("", " k", " M", " B", " T")
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1, "s"))
 _DAYS_AS_AGE: Final = 30
 _THIN_SPACE: Final = "\N{NARROW NO-BREAK SPACE}"
 _DIGITS: Final = 3
@@ -110,23 +112,30 @@ def relative_time(at: datetime) -> str:
         return _("just now")
     if age >= _DAYS_AS_AGE * _DAY:
         return at.strftime("%Y-%m-%d")
-    text = _duration(max(1.0, round(age)) if age < _MINUTE else age)
+    text = _rounded(age)
     return (_("%(time)s ago") if seconds >= 0 else _("in %(time)s")) % {"time": text}
 
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """Return a length of time in its largest unit: `42 s`, `8 min`, `3 h`, `12 d`; below 10 s with one decimal."""
+    """Return a length of time in its two largest units: `7 d`, `1 d 12 h`, `8 min 5 s`; below 10 s with one decimal."""
     return NOTHING if seconds is None else _duration(float(seconds))
 
 
-def _duration(seconds: float) -> str:
-    if seconds >= _DAY:
+def _rounded(seconds: float) -> str:
+    """Return an age in its largest unit, rounded: 59.7 minutes are `1 h`."""
+    if round(seconds / _HOUR) >= 24:  # noqa: PLR2004
         return f"{round(seconds / _DAY)} d"
-    if seconds >= _HOUR:
+    if round(seconds / _MINUTE) >= 60:  # noqa: PLR2004
         return f"{round(seconds / _HOUR)} h"
-    if seconds >= _MINUTE:
-        return f"{round(seconds / _MINUTE)} min"
+    return f"{round(seconds / _MINUTE)} min" if round(seconds) >= _MINUTE else f"{max(1, round(seconds))} s"
+
+
+def _duration(seconds: float) -> str:
+    for (unit, name), (below, name_below) in pairwise(_UNITS):
+        if seconds >= unit:
+            whole, rest = divmod(int(seconds), unit)
+            return f"{whole} {name} {rest // below} {name_below}" if rest >= below else f"{whole} {name}"
     if seconds >= 10 or float(seconds).is_integer():  # noqa: PLR2004
         return f"{int(seconds)} s"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -50,7 +50,13 @@ class OutboxEvent(models.Model):
     class Meta:
         verbose_name = "outbox event"
         constraints = [models.UniqueConstraint(fields=["object_key", "sequence"], name="outbox_event_in_order")]
-        indexes = [models.Index(fields=["warehouse_id", "id"], name="outbox_event_by_warehouse")]
+        indexes = [
+            models.Index(
+                fields=["warehouse_id", "id"],
+                condition=models.Q(warehouse_id__isnull=False),
+                name="outbox_event_by_warehouse",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.type} {self.object_key} {self.sequence}"

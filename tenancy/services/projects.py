@@ -94,8 +94,8 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str, former_name:
         with change(actor) as tx:
             project = _lock(project_id)
             former = project.name
-            if former_name is not None and former != former_name:
-                raise ProjectChanged("The project was renamed by another user meanwhile")
+            if former_name is not None and former not in {former_name, checked}:  # a repeated request succeeds
+                raise ProjectChanged("The project was renamed meanwhile")
             project.name, project.name_key = checked, name_key(checked)
             project.save(update_fields=["name", "name_key"])
             if former != checked:

@@ -119,7 +119,7 @@ def update_user(
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
         if unchanged_since is not None and user.updated_at != unchanged_since:
-            raise UserChanged("The user was changed by another user meanwhile")
+            raise UserChanged("The user was changed meanwhile")
         write_profile(user, profile, by=User.Provenance.UPDATE_ENDPOINT)
         tx.record(Change.USER_UPDATED, subject=user_id)
 

@@ -97,6 +97,7 @@ class AuditPage(AuditTrail):
             "rows": [_row(each) for each in records],
             "projects": projects,
             "given": given,
+            "times": {name: f"{at:%Y-%m-%dT%H:%M}" for name in TIME_FILTERS if (at := read_time(given.get(name, "")))},
             "events": EVENTS,
             "outcomes": AuditRecord.Outcome.values,
             **pager.links(token),

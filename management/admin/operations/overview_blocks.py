@@ -140,7 +140,7 @@ def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[di
                 "tone": "warning",
                 "icon": "refresh",
                 "subject": ngettext("%(count)s task failed", "%(count)s tasks failed", retrying) % {"count": retrying},
-                "text": ngettext("and is tried again later", "and are tried again later", retrying),
+                "text": ngettext("and will be retried", "and will be retried", retrying),
                 "url": reverse("admin:tasks"),
                 "label": _("Tasks"),
             }

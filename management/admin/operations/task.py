@@ -99,7 +99,7 @@ class TaskPage(Page):
     def post(self, request: HttpRequest, *, task_id: UUID, **kwargs: Any) -> HttpResponse:
         """Do what the button says, and show the task again, or with `back` the list that the button was in.
 
-        An expiration that is to start earlier, but not now, leads to the preview, which says what that means.
+        The retry of an expiration, or an earlier start that is not now, leads to the preview, which names the deletion.
         """
         control = read_control(request.POST.get("action", ""))
         at: datetime | None = None
@@ -109,6 +109,8 @@ class TaskPage(Page):
                 task = self.scope.get_task(task_id, 1)
                 if is_expiration(task) and now() < at < task.scheduled_for:
                     return HttpResponseRedirect(preview_url(self.scope, task, control, at=at.isoformat()))
+            if control is Control.RETRY and is_expiration(task := self.scope.get_task(task_id, 1)):
+                return HttpResponseRedirect(preview_url(self.scope, task, control))
             changed = control_tasks(
                 actor=self.actor, scope=self.scope.tasks, task_ids=[task_id], control=control, at=at
             )

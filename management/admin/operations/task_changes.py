@@ -132,7 +132,7 @@ class TaskChangePage(Page):
 
 
 def _starts_earlier(preview: TaskControlPreview, at: datetime) -> bool:
-    """Return whether one of the expirations among the changed tasks is due later than `at`, which is to come."""
+    """Return whether `at` is in the future, and before the due time of an expiration among the changed tasks."""
     changed = (each.task for each in preview.steps if each.obstacle is None)
     return at > now() and any(task is not None and is_expiration(task) and at < task.scheduled_for for task in changed)
 

@@ -44,7 +44,8 @@ def control_tasks(
 ) -> list[Task]:
     """Call the service of a control; `at` is the time of `RUN_AT`. Returns the changed tasks.
 
-    Raises `BadRequest` for expirations that would start at once: that is confirmed on the page "Delete permanently".
+    Raises `BadRequest` for expirations that are to start now: that is confirmed on the page "Delete permanently". The
+    retry of one is confirmed in its preview.
     """
     if control is Control.RUN_NOW or (control is Control.RUN_AT and at is not None and at <= now()):
         _deny_expirations(actor, scope, task_ids, "at" if control is Control.RUN_AT else None)

@@ -50,6 +50,7 @@ CONTROLS: Final[dict[Control, Text]] = {
     Control.CANCEL: gettext_lazy("Cancel"),
 }
 _START_IN: Final = timedelta(hours=1)
+_LESS_THAN_A_MINUTE: Final = timedelta(seconds=59, microseconds=999_999)
 MASKED_MEMBERS: Final = ("secret", "password", "token", "credential", "key")
 
 
@@ -162,7 +163,8 @@ def _is_repeated(task: Task) -> bool:
 def propose_start(tasks: Iterable[Task]) -> str:
     """Return the time that a form proposes: in an hour, but not earlier than an expiration is due."""
     due = [task.scheduled_for for task in tasks if is_expiration(task)]
-    return f"{max([now() + _START_IN, *due]):%Y-%m-%dT%H:%M}"
+    at = max([now() + _START_IN, *due]) + _LESS_THAN_A_MINUTE  # the field has whole minutes
+    return f"{at:%Y-%m-%dT%H:%M}"
 
 
 def read_start(text: str) -> datetime:

@@ -84,7 +84,7 @@ def test_two_users_rename_at_once(sign_in: SignIn, project: Project) -> None:
     late = {"action": "rename", "new-name": "my <i>name", "former-name": seen[1]}
     page = second.post(address, late)
     assert page.status == 409
-    assert "renamed by another user" in page.text
+    assert "renamed meanwhile" in page.text
     assert "<b>team &lt;b&gt;</b>" in page.text, "the stored name"
     assert 'value="my &lt;i&gt;name"' in page.text, "what the user entered"
     project.refresh_from_db()

@@ -118,7 +118,7 @@ def test_two_users_edit_at_once(sign_in: SignIn, stranger: User) -> None:
     late = {"action": "update", "name": "my <i>name", "email": "mine@example.org", "changed_at": seen[1]}
     page = second.post(address, late)
     assert page.status == 409
-    assert "changed by another user" in page.text
+    assert "changed meanwhile" in page.text
     assert "<b>Ada &lt;b&gt;</b>, ada@example.org" in page.text, "what is stored"
     assert 'value="my &lt;i&gt;name"' in page.text, "what the user entered"
     assert 'value="mine@example.org"' in page.text

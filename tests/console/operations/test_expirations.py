@@ -10,6 +10,7 @@ from html import unescape
 import pytest
 
 from icekeeper.kernel.clock import now
+from management.admin.operations.task_texts import propose_start
 from storage.models import Warehouse
 from tasks.models import Task
 from tenancy.models import AuditRecord, Securable
@@ -192,3 +193,18 @@ def test_the_retry_of_a_failed_one_shows_what_it_does(
     assert "ik-button--danger ik-push" in page.text
     assert send(browser, fields).status == 302
     assert Task.objects.get().status == Task.Status.SCHEDULED
+
+
+def test_a_direct_retry_leads_to_the_preview(expire: Callable[..., Task], warehouse: Warehouse, open_as: Open) -> None:
+    failed = expire(status=Task.Status.FAILED)
+    sent = open_as("lead").post(task_url(failed), {"action": "retry"})
+    assert (sent.status, "action=retry" in sent.location) == (302, True)
+    assert Task.objects.get().status == Task.Status.FAILED
+
+
+def test_the_proposed_time_is_not_before_the_due_one(expire: Callable[..., Task]) -> None:
+    """Fields have whole minutes."""
+    task = expire()
+    for seconds in (0, 30):
+        task.scheduled_for = DUE + timedelta(seconds=seconds)
+        assert propose_start([task]) == field_text(DUE + timedelta(minutes=seconds // 30))

@@ -77,7 +77,7 @@ def test_queues_and_changes_of_visible_warehouses(
     SlowTable.objects.create(warehouse_id=ids.warehouse, rank=1, tabular_id=table.pk, scans=2, **figures)
     browser = open_as("lead")
     page = browser.get("/ui/")
-    shown = ["1 task is overdue", "tabular_purge", "takes 4.0 s", "small files, of", "Latest changes", "createTable"]
+    shown = ["1 task is overdue", "tabular_purge", "takes 4 s", "small files, of", "Latest changes", "createTable"]
     for text in shown:
         assert text in page.text, text
     for name in ("engineer", "guest"):
