@@ -420,7 +420,7 @@ def _dialect_notes(target: SnippetTarget, dialect: str, label: str) -> list[str]
 def _common_notes(target: SnippetTarget, placeholder: str) -> tuple[str, ...]:
     notes = []
     if target.has_authentication:
-        meaning = "the id and secret of a service account" if placeholder == CREDENTIAL else "an access token"
+        meaning = "the id of a service account and its token" if placeholder == CREDENTIAL else "an access token"
         names = "CLIENT_ID and CLIENT_SECRET" if placeholder == CREDENTIAL else TOKEN
         notes.append(f"Replace {names} by {meaning}")
     if target.storage == "local":

@@ -66,7 +66,7 @@ table = catalog.load_table(("sales", "orders", "order_lines"))
 print(table.scan(limit=10).to_arrow())
 """
     ]
-    assert snippet.notes == ("Replace CLIENT_ID and CLIENT_SECRET by the id and secret of a service account",)
+    assert snippet.notes == ("Replace CLIENT_ID and CLIENT_SECRET by the id of a service account and its token",)
 
 
 def test_a_first_table() -> None:
