@@ -136,8 +136,7 @@ def _token_kind(page: Page, parent: ObjectRef, needle: str) -> str:
 
 
 def _read_parent(warehouse_id: UUID, namespace_id: UUID | None) -> tuple[ObjectRef, str | None]:
-    """Return the parent in an active warehouse and what the path keys of its namespaces begin with; None if it is not
-    there."""
+    """Return the parent, and the prefix of the path keys of its namespaces; None without it in an active warehouse."""
     if namespace_id is None:
         warehouses = Warehouse.objects.using(settings.READ_DATABASE).filter(status=Warehouse.Status.ACTIVE)
         is_there = warehouses.filter(pk=warehouse_id).exists()
@@ -149,9 +148,9 @@ def _read_parent(warehouse_id: UUID, namespace_id: UUID | None) -> tuple[ObjectR
 
 @dataclass(frozen=True, slots=True)
 class _Siblings:
-    """The children of `parent` of some kinds whose key contains `needle`, and of them only candidates for `visible`.
+    """The children of `parent` of some kinds whose key contains `needle`, without those that are not in `visible`.
 
-    `above` is what the path keys of its namespaces begin with.
+    `above` is the prefix of the path keys of its namespaces.
     """
 
     warehouse_id: UUID

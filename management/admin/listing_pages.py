@@ -12,7 +12,6 @@ from django.http import HttpRequest
 from icekeeper.kernel.http.paging import Page, listing_key
 
 ROWS_A_PAGE: Final = 50
-MAX_FILTER_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,3 @@ def read_pager(
         listing_key(f"console {kind}", *bounds, *sorted(given.items())), request.GET.get(parameter), ROWS_A_PAGE
     )
     return Pager(page, given, parameter)
-
-
-def read_part_of_name(request: HttpRequest, name: str = "name") -> str:
-    """Return the text of a filter by a part of a name, of at most `MAX_FILTER_LENGTH` characters."""
-    return request.GET.get(name, "").replace("\0", "").strip()[:MAX_FILTER_LENGTH]

@@ -84,17 +84,21 @@ def sign_in_once(request: HttpRequest) -> HttpResponse:
     """Sign in with a one-time address, by POST alone: link scanners follow every link they see."""
     code = (request.POST if request.method == "POST" else request.GET).get("code", "")
     user = find_user_of_address(code)
-    if user is not None and request.method != "POST":
+    if user is None:
+        return _reject_address(request, code)
+    if request.method != "POST":
         return render(request, "console/sign_in/once.html", {"user": user, "code": code})
-    if user is not None:
-        try:
-            identity = local_accounts.identity_of_user(user)
-            return _begin(request, identity, Method.ADDRESS, None, recheck=lambda _user: use_address(code))
-        except AddressRejected:
-            pass
-        except AuthenticationFailed as failure:
-            record_failed_sign_in(Method.ADDRESS, failure, claimant=Actor(user_id=user.pk))
-            return render_failure(request)
+    identity = local_accounts.identity_of_user(user)
+    try:
+        return _begin(request, identity, Method.ADDRESS, None, recheck=lambda _user: use_address(code))
+    except AddressRejected:  # used by another request since
+        return _reject_address(request, code)
+    except AuthenticationFailed as failure:
+        record_failed_sign_in(Method.ADDRESS, failure, claimant=Actor(user_id=user.pk))
+        return render_failure(request)
+
+
+def _reject_address(request: HttpRequest, code: str) -> HttpResponse:
     if request.method == "POST":
         record_failed_sign_in(Method.ADDRESS, "AddressRejected", claimant=find_claimant(code))
     return render_notice(

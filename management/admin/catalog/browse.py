@@ -20,7 +20,6 @@ from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
 from icekeeper.kernel.http.paging import Page as ListingPage
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
-from management.admin.listing_pages import read_part_of_name
 from management.admin.navigation import object_url
 from management.admin.pages import Page, render_page
 from management.admin.warehouse_choice import list_warehouses_by_project
@@ -267,7 +266,7 @@ class TreeFragment(Page):
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         tree = Tree(self.actor)
         if "node" in request.GET:
-            part_of_name = read_part_of_name(request, "q") if "q" in request.GET else None
+            part_of_name = self.query("q") if "q" in request.GET else None
             level = tree.level_below(Address.parse(request.GET["node"]), request.GET.get("after"), part_of_name)
             return render_page(request, "console/parts/tree_level.html", {"level": level})
         path, selected = self._path(request.GET.get("at", ""))

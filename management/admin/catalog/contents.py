@@ -10,8 +10,9 @@ from django.http import HttpRequest
 
 from catalog.selectors.browse import NAMESPACE, TabularFacts, find_facts
 from catalog.selectors.children import list_children_for
-from management.admin.listing_pages import read_pager, read_part_of_name
+from management.admin.listing_pages import read_pager
 from management.admin.navigation import object_url
+from management.admin.pages import read_query
 from tenancy.actor import Actor
 
 
@@ -33,7 +34,7 @@ def contents_context(
     request: HttpRequest, actor: Actor, warehouse_id: UUID, namespace_id: UUID | None
 ) -> dict[str, Any]:
     """Return the rows of a page of the contents, its filter, and the addresses of the first and the next page."""
-    wanted = read_part_of_name(request)
+    wanted = read_query(request, "name")
     pager = read_pager(request, "contents", warehouse_id, namespace_id, name=wanted)
     children, token = list_children_for(
         actor=actor, warehouse_id=warehouse_id, namespace_id=namespace_id, page=pager.page, part_of_name=wanted

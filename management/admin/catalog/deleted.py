@@ -27,7 +27,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.catalog.level_text import split_levels
 from management.admin.catalog.restore import REASONS, read_targets
-from management.admin.listing_pages import read_pager, read_part_of_name
+from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page
 from management.admin.undo import done_with_undo
@@ -49,7 +49,7 @@ class DeletedPage(Page):
         given = self.request.GET
         warehouses = list_warehouses_of_all_projects(self.actor)
         wanted = choose_warehouse(self.actor, warehouses, given.get("warehouse"))
-        namespace, name = read_part_of_name(self.request, "namespace"), read_part_of_name(self.request)
+        namespace, name = self.query("namespace"), self.query("name")
         shown: dict[str, Any] = {
             "warehouses": warehouses, "warehouse": wanted, "rows": [], "namespace": namespace, "name": name,
         }  # fmt: skip

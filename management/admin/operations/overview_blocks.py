@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.selectors.overview import FailedTask, Overview
-from catalog.selectors.overview_operations import LatestChange
+from catalog.selectors.overview_operations import LatestChange, QueueHealth
 from catalog.selectors.overview_rankings import RankedTable
 from management.admin.access.principals import principal_value
 from management.admin.navigation import Text, object_url
@@ -99,80 +99,29 @@ def _reason(row: RankedTable) -> str:
 
 def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the sentences of "Needs attention", the worst first."""
-    rows: list[dict[str, Any]] = [
-        {
-            "tone": "bad",
-            "icon": "cross",
-            "subject": _("Task failed: %(queue)s, %(name)s")
-            % {"queue": QUEUES.get(task.queue, task.queue), "name": _owner_of(task)},
-            "text": ngettext("after %(count)s attempt:", "after %(count)s attempts:", task.attempt)
-            % {"count": task.attempt},
-            "code": task.message[:200],
-            "url": task_url_of(task.project_id, task.warehouse_id, task.id),
-            "label": _("Open task"),
-        }
-        for task in overview.failed_tasks
+    rows = [
+        *(_failed_task(each) for each in overview.failed_tasks),
+        _overdue_tasks([each for each in overview.queues if each.overdue]),
+        _retried_tasks(sum(each.retrying for each in overview.queues)),
+        _slow_planning([each for each in slowest if each["reason"] and each["seconds"] >= SLOW_PLANNING]),
+        None if overview.expiring_grants is None else _expiring_grants(overview.expiring_grants),
+        _expiring_objects(overview.expiring_soon),
     ]
-    late = [each for each in overview.queues if each.overdue]
-    if late:
-        count = sum(each.overdue for each in late)
-        queues = ", ".join(each.queue for each in late)
-        rows.append(
-            {
-                "tone": "bad",
-                "icon": "clock",
-                "subject": ngettext("%(count)s task is overdue", "%(count)s tasks are overdue", count)
-                % {"count": count},
-                "text": ngettext(
-                    "in the queue %(queues)s: check that workers run",
-                    "in the queues %(queues)s: check that workers run",
-                    len(late),
-                )
-                % {"queues": queues},
-                "url": reverse("admin:tasks"),
-                "label": _("Tasks"),
-            }
-        )
-    retrying = sum(each.retrying for each in overview.queues)
-    if retrying:
-        rows.append(
-            {
-                "tone": "warning",
-                "icon": "refresh",
-                "subject": ngettext("%(count)s task failed", "%(count)s tasks failed", retrying) % {"count": retrying},
-                "text": ngettext("and will be retried", "and will be retried", retrying),
-                "url": reverse("admin:tasks"),
-                "label": _("Tasks"),
-            }
-        )
-    slow = [each for each in slowest if each["reason"] and each["seconds"] >= SLOW_PLANNING]
-    if slow:
-        rows.append(
-            {
-                "tone": "warning",
-                "icon": "clock",
-                "subject": _("Planning a scan of %(name)s takes %(seconds)s")
-                % {"name": slow[0]["name"], "seconds": duration(slow[0]["seconds"])},
-                "text": slow[0]["reason"],
-                "url": slow[0]["url"],
-                "label": _("Health"),
-            }
-        )
-    if overview.expiring_grants is not None:
-        rows.append(_expiring_grants(overview.expiring_grants))
-    if overview.expiring_soon:
-        count = overview.expiring_soon
-        rows.append(
-            {
-                "tone": "warning",
-                "icon": "undo",
-                "subject": ngettext("%(count)s dropped object", "%(count)s dropped objects", count) % {"count": count},
-                "text": _("can be restored for less than 24 hours"),
-                "url": reverse("admin:deleted"),
-                "label": _("Deleted objects"),
-            }
-        )
-    return rows
+    return [each for each in rows if each is not None]
+
+
+def _failed_task(task: FailedTask) -> dict[str, Any]:
+    return {
+        "tone": "bad",
+        "icon": "cross",
+        "subject": _("Task failed: %(queue)s, %(name)s")
+        % {"queue": QUEUES.get(task.queue, task.queue), "name": _owner_of(task)},
+        "text": ngettext("after %(count)s attempt:", "after %(count)s attempts:", task.attempt)
+        % {"count": task.attempt},
+        "code": task.message[:200],
+        "url": task_url_of(task.project_id, task.warehouse_id, task.id),
+        "label": _("Open task"),
+    }
 
 
 def _owner_of(task: FailedTask) -> str:
@@ -180,6 +129,66 @@ def _owner_of(task: FailedTask) -> str:
     if task.warehouse_id == NO_ID:
         return _("the project %(name)s") % {"name": task.project_name}
     return ".".join(task.name) or _("a warehouse")
+
+
+def _overdue_tasks(queues: Sequence[QueueHealth]) -> dict[str, Any] | None:
+    if not queues:
+        return None
+    count = sum(each.overdue for each in queues)
+    text = ngettext(
+        "in the queue %(queues)s: check that workers run",
+        "in the queues %(queues)s: check that workers run",
+        len(queues),
+    )
+    return {
+        "tone": "bad",
+        "icon": "clock",
+        "subject": ngettext("%(count)s task is overdue", "%(count)s tasks are overdue", count) % {"count": count},
+        "text": text % {"queues": ", ".join(each.queue for each in queues)},
+        "url": reverse("admin:tasks"),
+        "label": _("Tasks"),
+    }
+
+
+def _retried_tasks(count: int) -> dict[str, Any] | None:
+    if not count:
+        return None
+    return {
+        "tone": "warning",
+        "icon": "refresh",
+        "subject": ngettext("%(count)s task failed", "%(count)s tasks failed", count) % {"count": count},
+        "text": _("and will be retried"),
+        "url": reverse("admin:tasks"),
+        "label": _("Tasks"),
+    }
+
+
+def _slow_planning(slowest: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    if not slowest:
+        return None
+    table = slowest[0]
+    return {
+        "tone": "warning",
+        "icon": "clock",
+        "subject": _("Planning a scan of %(name)s takes %(seconds)s")
+        % {"name": table["name"], "seconds": duration(table["seconds"])},
+        "text": table["reason"],
+        "url": table["url"],
+        "label": _("Health"),
+    }
+
+
+def _expiring_objects(count: int) -> dict[str, Any] | None:
+    if not count:
+        return None
+    return {
+        "tone": "warning",
+        "icon": "undo",
+        "subject": ngettext("%(count)s dropped object", "%(count)s dropped objects", count) % {"count": count},
+        "text": _("can be restored for less than 24 hours"),
+        "url": reverse("admin:deleted"),
+        "label": _("Deleted objects"),
+    }
 
 
 def _expiring_grants(grants: ExpiringGrants) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class TaskChangePage(Page):
         return {
             "title": title,
             "breadcrumb": scope.breadcrumb(title),
-            "scope": scope.query.items(),
+            "scope_query": scope.query.items(),
             "action": preview.control.value,
             "is_danger": preview.control is Control.CANCEL or _deletes(preview, changed, at),
             "asks_time": preview.control is Control.RUN_AT,

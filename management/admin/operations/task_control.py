@@ -54,7 +54,7 @@ def control_tasks(
 
 
 def _deny_expirations(actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], field: str | None) -> None:
-    """Raise `BadRequest` if there are expirations among the tasks, for a caller who may control them.
+    """Raise `BadRequest` if there are expirations among the tasks, for a caller who is allowed to control them.
 
     The queue of a task never changes, so that a check before the change is enough.
     """

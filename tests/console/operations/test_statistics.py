@@ -78,12 +78,13 @@ def test_queues_and_changes_of_visible_warehouses(
     browser = open_as("lead")
     page = browser.get("/ui/")
     shown = ["1 task is overdue", "tabular_purge", "takes 4 s", "small files, of", "Latest changes", "createTable"]
-    for text in shown:
+    for text in (*shown, "1 task failed", "and will be retried"):
         assert text in page.text, text
     for name in ("engineer", "guest"):
         hidden = open_as(name).get("/ui/").text
         assert "Latest changes" not in hidden
         assert "tabular_purge" not in hidden
+        assert "will be retried" not in hidden
         assert not [each for each in HIDDEN_NAMES if each in hidden]
 
     def fail(*_: Any) -> None:
