@@ -109,6 +109,7 @@ INSTALLED_APPS = [
     "tenancy",
     "storage",
     "tasks",
+    "events",
     "catalog",
     "management",
     "icekeeper.apps.DeploymentConfig",

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = (
     "icekeeper",
     "tenancy",
+    "events",
     "storage",
     "tasks",
     "catalog",

@@ -25,7 +25,7 @@ from tests.token_fixtures import TokenClient
 pytestmark = pytest.mark.django_db
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("catalog", "icekeeper", "management", "storage", "tasks", "tenancy")
+PACKAGES = ("catalog", "events", "icekeeper", "management", "storage", "tasks", "tenancy")
 MAX_FILES = {"load": 40, "commit": 55, "create warehouse": 54, "grant": 50}
 """Three of a write are the change spine: `tenancy/changes/`."""
 MAX_OWN_FILES = {"load": 10, "commit": 26}

@@ -1,0 +1,146 @@
+"""CloudEvents 1.0 of the events in the outbox, with Lakekeeper's types, source and extension attributes.
+
+Lakekeeper's events of tables and views have names with hyphens and two spellings of namespaces, which its consumers
+expect; `docs/events.md` has all attributes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+from uuid import UUID
+
+from icekeeper.kernel.json.strict import write_json
+
+SOURCE_PREFIX: Final = "uri:iceberg-catalog-service:"
+TABULAR_TYPES: Final = frozenset({"table", "view", "generic-table"})
+
+_JOINED_BY_SEPARATOR: Final = frozenset({"updateTable", "renameTable", "undropTabulars"})
+"""Types whose `namespace` is joined by 0x1F instead of dots."""
+_WITHOUT_PREFIX: Final = _JOINED_BY_SEPARATOR | {"renameView"}
+"""Types whose `prefix` is empty instead of the id of the warehouse."""
+
+
+class Payload(StrEnum):
+    """How much of an event a receiver gets."""
+
+    FULL = "full"
+    """Everything, with the data of the change."""
+    SUMMARY = "summary"
+    """Names, but no data."""
+    IDS = "ids"
+    """Neither names nor data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """An event as the outbox has it; see the columns of `OutboxEvent`. `data` is JSON text, None for null."""
+
+    position: int
+    id: UUID
+    object_key: str
+    sequence: int
+    type: str
+    at: datetime
+    public_id: str
+    names: tuple[str, ...]
+    project_id: str
+    warehouse_id: UUID | None
+    actor: str
+    assumed_role: UUID | None
+    request_id: str
+    event_count: int
+    event_index: int
+    data: str | None
+
+    @property
+    def object_type(self) -> str:
+        return self.object_key.partition(":")[0]
+
+
+@dataclass(frozen=True)
+class CloudEvent:
+    """A CloudEvent: its attributes by name, strings or integers, and its data as JSON text.
+
+    `key` identifies the object, for partitions: events of one key must be delivered in order.
+    """
+
+    position: int
+    key: str
+    attributes: dict[str, str | int]
+    data: bytes
+
+    @property
+    def id(self) -> str:
+        return str(self.attributes["id"])
+
+    @property
+    def type(self) -> str:
+        return str(self.attributes["type"])
+
+    @cached_property
+    def structured(self) -> bytes:
+        """Return the event in the JSON format of CloudEvents (`application/cloudevents+json`)."""
+        return write_json(self.attributes)[:-1] + b',"data":' + self.data + b"}"
+
+
+def cloud_event_of(event: StoredEvent, *, server_id: UUID, payload: Payload = Payload.FULL) -> CloudEvent:
+    """Return the CloudEvent of a stored event. Equal for each delivery: `source` and `id` identify it."""
+    attributes: dict[str, str | int] = {
+        "specversion": "1.0",
+        "id": str(event.id),
+        "source": f"{SOURCE_PREFIX}{server_id}",
+        "type": event.type,
+        "datacontenttype": "application/json",
+        "time": event.at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "subject": event.public_id,
+        **_location_attributes(event, with_names=payload is not Payload.IDS),
+        "num-events": event.event_count,
+        "sequence-number": event.event_index,
+        "trace-id": event.request_id,
+        "actor": _actor_text(event),
+        "objectkey": event.object_key,
+        "objectsequence": str(event.sequence),
+        "position": str(event.position),
+    }
+    data = event.data if payload is Payload.FULL and event.data is not None else "null"
+    return CloudEvent(event.position, event.public_id, attributes, data.encode("utf-8", "surrogatepass"))
+
+
+def _location_attributes(event: StoredEvent, *, with_names: bool) -> dict[str, str | int]:
+    """Return the attributes that say which object it is and where."""
+    found: dict[str, str | int] = {}
+    if event.project_id:
+        found["project-id"] = event.project_id
+    if event.warehouse_id is not None:
+        found["warehouse-id"] = str(event.warehouse_id)
+    names = event.names if with_names else ()
+    if event.object_type in TABULAR_TYPES:
+        separator = "\x1f" if event.type in _JOINED_BY_SEPARATOR else "."
+        has_prefix = event.type not in _WITHOUT_PREFIX and event.warehouse_id is not None
+        return found | {
+            "tabular-type": event.object_type,
+            "tabular-id": event.public_id,
+            "name": names[-1] if names else "",
+            "namespace": separator.join(names[:-1]),
+            "prefix": str(event.warehouse_id) if has_prefix else "",
+        }
+    if names:
+        found["name"] = names[-1]
+    if len(names) > 1:
+        found["namespace"] = ".".join(names[:-1])
+    return found
+
+
+def _actor_text(event: StoredEvent) -> str:
+    if event.actor in {"anonymous", "internal"}:
+        return json.dumps({"type": event.actor}, separators=(",", ":"))
+    if event.assumed_role is None:
+        found = {"type": "principal", "principal": event.actor}
+    else:
+        found = {"type": "role", "principal": event.actor, "assumed-role": str(event.assumed_role)}
+    return json.dumps(found, separators=(",", ":"))
