@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from icekeeper.kernel.json.strict import write_json
@@ -36,18 +36,17 @@ class Payload(StrEnum):
     """Neither names nor data."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEvent:
-    """An event as the outbox has it; see the columns of `OutboxEvent`. `data` is JSON text, None for null."""
+class StoredEvent(NamedTuple):
+    """An event as the outbox has it; see the columns of `OutboxEvent`. `names` and `data` are JSON texts."""
 
     position: int
-    id: UUID
+    event_id: UUID
     object_key: str
     sequence: int
     type: str
     at: datetime
     public_id: str
-    names: tuple[str, ...]
+    names: str
     project_id: str
     warehouse_id: UUID | None
     actor: str
@@ -92,7 +91,7 @@ def cloud_event_of(event: StoredEvent, *, server_id: UUID, payload: Payload = Pa
     """Return the CloudEvent of a stored event. Equal for each delivery: `source` and `id` identify it."""
     attributes: dict[str, str | int] = {
         "specversion": "1.0",
-        "id": str(event.id),
+        "id": str(event.event_id),
         "source": f"{SOURCE_PREFIX}{server_id}",
         "type": event.type,
         "datacontenttype": "application/json",
@@ -102,13 +101,13 @@ def cloud_event_of(event: StoredEvent, *, server_id: UUID, payload: Payload = Pa
         "num-events": event.event_count,
         "sequence-number": event.event_index,
         "trace-id": event.request_id,
-        "actor": _actor_text(event),
+        "actor": _actor_text(event.actor, event.assumed_role),
         "objectkey": event.object_key,
         "objectsequence": str(event.sequence),
         "position": str(event.position),
     }
     data = event.data if payload is Payload.FULL and event.data is not None else "null"
-    return CloudEvent(event.position, event.public_id, attributes, data.encode("utf-8", "surrogatepass"))
+    return CloudEvent(event.position, event.public_id, attributes, data.encode())
 
 
 def _location_attributes(event: StoredEvent, *, with_names: bool) -> dict[str, str | int]:
@@ -118,7 +117,7 @@ def _location_attributes(event: StoredEvent, *, with_names: bool) -> dict[str, s
         found["project-id"] = event.project_id
     if event.warehouse_id is not None:
         found["warehouse-id"] = str(event.warehouse_id)
-    names = event.names if with_names else ()
+    names = _names_of(event) if with_names else []
     if event.object_type in TABULAR_TYPES:
         separator = "\x1f" if event.type in _JOINED_BY_SEPARATOR else "."
         has_prefix = event.type not in _WITHOUT_PREFIX and event.warehouse_id is not None
@@ -136,11 +135,18 @@ def _location_attributes(event: StoredEvent, *, with_names: bool) -> dict[str, s
     return found
 
 
-def _actor_text(event: StoredEvent) -> str:
-    if event.actor in {"anonymous", "internal"}:
-        return json.dumps({"type": event.actor}, separators=(",", ":"))
-    if event.assumed_role is None:
-        found = {"type": "principal", "principal": event.actor}
+def _names_of(event: StoredEvent) -> list[str]:
+    """Return the names; unpaired surrogates, which UTF-8 does not have, are replaced."""
+    names: list[str] = json.loads(event.names)
+    return names if "\\ud" not in event.names else [each.encode("utf-8", "replace").decode() for each in names]
+
+
+@lru_cache(maxsize=1024)
+def _actor_text(actor: str, assumed_role: UUID | None) -> str:
+    if actor in {"anonymous", "internal"}:
+        found = {"type": actor}
+    elif assumed_role is None:
+        found = {"type": "principal", "principal": actor}
     else:
-        found = {"type": "role", "principal": event.actor, "assumed-role": str(event.assumed_role)}
+        found = {"type": "role", "principal": actor, "assumed-role": str(assumed_role)}
     return json.dumps(found, separators=(",", ":"))

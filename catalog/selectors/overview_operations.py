@@ -110,15 +110,15 @@ _LATEST_CHANGES: Final = {
     "postgresql": f"""
 SELECT {", ".join(f"e.{name}" for name in _ChangeRow._fields)}
   FROM unnest(%s::uuid[]) AS w(value)
- CROSS JOIN LATERAL (SELECT * FROM tenancy_outboxevent WHERE warehouse_id = w.value ORDER BY id DESC LIMIT %s) e
- ORDER BY e.id DESC LIMIT %s
+ CROSS JOIN LATERAL (SELECT * FROM tenancy_outboxevent WHERE warehouse_id = w.value ORDER BY position DESC LIMIT %s) e
+ ORDER BY e.position DESC LIMIT %s
 """,  # noqa: S608 - constants
     "sqlite": f"""
 SELECT {", ".join(f"e.{name}" for name in _ChangeRow._fields)}
   FROM unnest(%s::uuid[]) AS w(value)
- CROSS JOIN tenancy_outboxevent e ON e.id IN (
-       SELECT id FROM tenancy_outboxevent WHERE warehouse_id = w.value ORDER BY id DESC LIMIT %s)
- ORDER BY e.id DESC LIMIT %s
+ CROSS JOIN tenancy_outboxevent e ON e.position IN (
+       SELECT position FROM tenancy_outboxevent WHERE warehouse_id = w.value ORDER BY position DESC LIMIT %s)
+ ORDER BY e.position DESC LIMIT %s
 """,  # noqa: S608 - constants
 }
 

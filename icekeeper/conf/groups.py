@@ -241,6 +241,10 @@ class EventSettings(BaseModel):
         7 * DAY,
         description="Retention of events in the database; the worker deletes older ones. `0` or `none`: unlimited",
     )
+    max_bytes: Annotated[int, Field(ge=0)] = Field(
+        10 * 2**30,
+        description="Maximum size of the events in the database; the worker deletes the oldest ones. `0`: unlimited",
+    )
 
 
 class ReferencedBySettings(BaseModel):

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import takewhile
 from typing import Final
-from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Greatest
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.deletion import BATCH
-from icekeeper.kernel.db.sql import execute
+from icekeeper.kernel.db.sql import execute, fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 from tenancy.actor import Actor
-from tenancy.models import OutboxEvent, Securable
+from tenancy.models import OutboxEvent, OutboxState, Securable
 
 _REUSABLE: Final = (Securable.Type.SERVER.value, Securable.Type.PROJECT.value, Securable.Type.USER.value)
 """Types of objects whose ids may be used again: their numbers must continue."""
+
+MEASURED_ROWS: Final = 20_000
+"""Rows of one statement that measures events."""
+
+ROW_BYTES: Final = 700
+"""Bytes of an event besides its data, with its part of the indexes: measured with names of 30 characters."""
+
+# The size of text that is stored out of line is known without reading it.
+_MEASURE: Final = {
+    vendor: f"""
+SELECT position, coalesce({length}(data), 0) + {ROW_BYTES} FROM tenancy_outboxevent
+ WHERE position < %s ORDER BY position DESC LIMIT %s
+"""  # noqa: S608 - constants
+    for vendor, length in {"postgresql": "octet_length", "sqlite": "length"}.items()
+}
 
 _DELETE_NUMBERS: Final = """
 DELETE FROM tenancy_objectsequence
@@ -27,29 +45,62 @@ DELETE FROM tenancy_objectsequence
 
 
 def delete_old_events(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete events older than the configured retention, in batches; return their number.
+    """Delete events in the order of their positions, in batches; return their number.
 
-    The sequences of deleted objects, whose ids are never used again, are deleted with their last event.
+    Deleted are events older than the configured retention, and the oldest ones while all of them are larger than the
+    configured size. Receivers that have not got them see that they are missing (`OutboxState.deleted_through`). The
+    sequences of deleted objects, whose ids are never used again, are deleted with their last event.
     """
-    retention = settings.ICEKEEPER.events.retention
-    if not retention:
-        return 0
-    first_kept = _first_id_of(now() - timedelta(seconds=retention))
+    conf = settings.ICEKEEPER.events
+    first_kept = now() - timedelta(seconds=conf.retention) if conf.retention else None
+    excess = _last_position_above(conf.max_bytes) if conf.max_bytes else 0
     deleted = 0
     while True:
         with write_transaction():
-            old = OutboxEvent.objects.filter(pk__lt=first_kept).order_by("pk").select_for_update(skip_locked=True)
-            rows = list(old.values_list("pk", "object_key")[:batch])
-            OutboxEvent.objects.filter(pk__in=[pk for pk, _ in rows]).delete()
-            execute(_DELETE_NUMBERS, [sorted({key for _, key in rows if _has_unique_id(key)})])
-        deleted += len(rows)
-        if len(rows) < batch:
+            oldest = OutboxEvent.objects.order_by("position").select_for_update(skip_locked=True)
+            rows = list(oldest.values_list("position", "at", "object_key")[:batch])
+            old = [
+                (position, key)
+                for position, _, key in takewhile(
+                    lambda row: row[0] <= excess or (first_kept is not None and row[1] < first_kept), rows
+                )
+            ]
+            if old:
+                _delete(old)
+        deleted += len(old)
+        if len(old) < batch:
             return deleted
 
 
-def _first_id_of(at: datetime) -> UUID:
-    """Return the lowest UUIDv7 of the millisecond `at`: ids of events grow with time."""
-    return UUID(int=int(at.timestamp() * 1000) << 80)
+def _delete(old: Sequence[tuple[int, str]]) -> None:
+    last = old[-1][0]
+    OutboxEvent.objects.filter(pk__in=[position for position, _ in old]).delete()
+    execute(_DELETE_NUMBERS, [sorted({key for _, key in old if _has_unique_id(key)})])
+    OutboxState.objects.filter(deleted_through__lt=last).update(
+        deleted_through=last, published_through=Greatest("published_through", last)
+    )
+
+
+def _last_position_above(max_bytes: int) -> int:
+    """Return the position of the newest event that does not fit into `max_bytes` with all later ones; 0 if all fit.
+
+    One statement for `MEASURED_ROWS`, from the newest event on, until the size is reached. On PostgreSQL without one
+    while the whole table is smaller.
+    """
+    if connection.vendor == "postgresql":
+        ((size,),) = fetch_all("default", "SELECT pg_total_relation_size('tenancy_outboxevent')", [])
+        if size <= max_bytes:
+            return 0
+    before, total = 2**62, 0
+    while True:
+        rows = fetch_all("default", _MEASURE[connection.vendor], [before, MEASURED_ROWS])
+        for position, size in rows:
+            total += size
+            if total > max_bytes:
+                return int(position)
+        if len(rows) < MEASURED_ROWS:
+            return 0
+        before = rows[-1][0]
 
 
 def _has_unique_id(object_key: str) -> bool:

@@ -37,7 +37,7 @@ MAX_DATA_LENGTH: Final = 786_432
 """Maximum bytes of an event's data; of longer data only the length is kept. Message brokers accept 1 MiB."""
 
 EventRow = dict[str, Any]
-"""An event by column, without its sequence."""
+"""An event by column, without its sequence and its position."""
 
 AuditRow = dict[str, Any]
 """An audit record by column, without those that are equal for all changes."""
@@ -103,7 +103,7 @@ class RecordedChange:
         caller = actor if actor.delegated_by is None else actor.delegated_by
         names = details.get("levels") or ([details["named"]] if details.get("named") else [])
         return {
-            "id": new_id(),
+            "event_id": new_id(),
             "object_key": truncate_text(f"{self.object_type}:{self.object_id}", 300),
             "type": self.kind.event_type,
             "at": self.at,
@@ -136,11 +136,11 @@ BATCH_SIZE: Final = 1000
 """Events of one statement."""
 
 _EVENT_COLUMNS: Final = {
-    "id": "uuid", "object_key": "text", "type": "text", "at": "timestamptz", "public_id": "text", "names": "text",
+    "event_id": "uuid", "object_key": "text", "type": "text", "at": "timestamptz", "public_id": "text", "names": "text",
     "project_id": "text", "warehouse_id": "uuid", "actor": "text", "assumed_role": "uuid", "request_id": "text",
     "event_count": "int", "event_index": "int", "data": "text",
 }  # fmt: skip
-"""Columns of an event but its sequence, with their types, in the order of `RecordedChange.build_event`."""
+"""Columns of an event but sequence and position, with their types, in the order of `RecordedChange.build_event`."""
 
 _AUDIT_COLUMNS: Final = {
     "id": "uuid", "at": "timestamptz", "event": "text", "privilege_source": "text", "actor": "text",
@@ -177,7 +177,7 @@ _CHANGES: Final = """WITH events AS (
 ), published AS (
   INSERT INTO tenancy_outboxevent ({event_columns}, sequence)
   SELECT {event_values}, n.number - e.remaining
-    FROM events AS e JOIN numbered AS n ON n.object_key = e.object_key
+    FROM events AS e JOIN numbered AS n ON n.object_key = e.object_key ORDER BY e.event_index
 )"""
 
 _AUDIT_RECORDS: Final = """, audited AS (

@@ -3,7 +3,7 @@
 from tenancy.models.audit_record import AuditChain, AuditRecord
 from tenancy.models.grant import Grant
 from tenancy.models.openfga import UndeliveredTuple
-from tenancy.models.outbox import ObjectSequence, OutboxEvent
+from tenancy.models.outbox import ObjectSequence, OutboxEvent, OutboxState
 from tenancy.models.role import Role, RoleMember
 from tenancy.models.securable import Securable
 from tenancy.models.server import Project, RightsVersion, Server, SigningSecret
@@ -17,6 +17,7 @@ __all__ = [
     "Grant",
     "ObjectSequence",
     "OutboxEvent",
+    "OutboxState",
     "Project",
     "RightsVersion",
     "Role",

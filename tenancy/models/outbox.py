@@ -28,10 +28,15 @@ class OutboxEvent(models.Model):
     """An event of a change, written in the transaction of the change.
 
     Objects are named and not referred to: the event outlives them. Text columns that do not apply are empty. Old events
-    are deleted after `ICEKEEPER__EVENTS__RETENTION`.
+    are deleted after `ICEKEEPER__EVENTS__RETENTION`, the oldest ones also above `ICEKEEPER__EVENTS__MAX_SIZE`.
+
+    The position is assigned while the sequence of the object is locked, so positions of one object are in the order of
+    its events. A transaction can commit after one with a higher position: readers stop at
+    `OutboxState.published_through`.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, help_text="UUIDv7; the id of the CloudEvent.")
+    position = models.BigAutoField(primary_key=True, help_text="Order of all events; numbers can be missing.")
+    event_id = models.UUIDField("event ID", default=new_id, help_text="UUIDv7; the id of the CloudEvent.")
     object_key = models.CharField(max_length=300, help_text="Type and internal id of the object, such as table:UUID.")
     sequence = models.BigIntegerField(help_text="Number among the events of the object: 1, 2, 3, without gaps.")
     type = models.CharField(max_length=64, help_text="Type of the CloudEvent, such as createTable.")
@@ -52,11 +57,31 @@ class OutboxEvent(models.Model):
         constraints = [models.UniqueConstraint(fields=["object_key", "sequence"], name="outbox_event_in_order")]
         indexes = [
             models.Index(
-                fields=["warehouse_id", "id"],
+                fields=["warehouse_id", "position"],
                 condition=models.Q(warehouse_id__isnull=False),
                 name="outbox_event_by_warehouse",
-            )
+            ),
+            models.Index(fields=["project_id", "position"], name="outbox_event_by_project"),
         ]
 
     def __str__(self) -> str:
         return f"{self.type} {self.object_key} {self.sequence}"
+
+
+class OutboxState(models.Model):
+    """How far the outbox is complete, and how far it was deleted; one row."""
+
+    ONLY = 1
+
+    id = models.SmallIntegerField(primary_key=True, default=ONLY)
+    published_through = models.BigIntegerField(
+        default=0, help_text="No event with this position or a lower one can appear any more."
+    )
+    deleted_through = models.BigIntegerField(default=0, help_text="Events up to this position were deleted.")
+
+    class Meta:
+        verbose_name = "state of the outbox"
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="outbox_state_once")]
+
+    def __str__(self) -> str:
+        return f"published through {self.published_through}"

@@ -49,7 +49,7 @@ class Changes:
     def events(self) -> list[OutboxEvent]:
         """Return the new events, after checking what all of them promise."""
         seen, self.seen = self.seen, self._ids()
-        found = [each for each in OutboxEvent.objects.order_by("at", "id", "event_index") if each.pk not in seen]
+        found = [each for each in OutboxEvent.objects.order_by("position") if each.pk not in seen]
         for number in ObjectSequence.objects.all():
             numbers = OutboxEvent.objects.filter(object_key=number.object_key).order_by("sequence")
             assert list(numbers.values_list("sequence", flat=True)) == list(range(1, number.number + 1))

@@ -60,7 +60,7 @@ def test_events_of_an_object_are_numbered_across_transactions() -> None:
         ("role:b", 2, "updateRole"),
         ("role:b", 3, "deleteRole"),
     ]
-    positions = OutboxEvent.objects.order_by("id").values_list("event_index", "event_count")
+    positions = OutboxEvent.objects.order_by("position").values_list("event_index", "event_count")
     assert list(positions) == [(0, 3), (1, 3), (2, 3), (0, 1)]
 
 

@@ -1,0 +1,151 @@
+"""Reads of the outbox in the order of positions: filters, and batches of bounded size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db import connections
+
+from events.cloud_events import Payload, StoredEvent
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
+
+MAX_SCANNED: Final = 20_000
+"""Events that one batch compares with filters that no index has."""
+
+MAX_BATCH_BYTES: Final = 8 * 2**20
+"""Bytes of data of one batch; a single event can have more."""
+
+_IN_NAMESPACES: Final = ("namespace:", "table:", "view:", "generic-table:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Events that match one value of each given kind. Without values all match.
+
+    `namespaces` are lists of levels: they match the namespace and everything in it. Names are compared as they are
+    spelled in the catalog.
+    """
+
+    projects: tuple[str, ...] = ()
+    warehouses: tuple[UUID, ...] = ()
+    namespaces: tuple[tuple[str, ...], ...] = ()
+    types: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    """Ids that clients see."""
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index finds exactly the matching events."""
+        return (
+            not (self.types or self.namespaces or self.objects)
+            and len(self.warehouses) + len(self.projects) <= 1
+        )  # fmt: skip
+
+
+class Batch(NamedTuple):
+    """Matching events, and the position through which all matching ones are among them."""
+
+    events: list[StoredEvent]
+    through: int
+
+
+def read_batch(
+    alias: str, *, after: int, through: int, event_filter: EventFilter, payload: Payload, limit: int
+) -> Batch:
+    """Return at most `limit` matching events with positions above `after`, at most `through`, in their order.
+
+    Their data, which only `Payload.FULL` reads, has at most `MAX_BATCH_BYTES`. One statement, two if no index has the
+    filter; then `MAX_SCANNED` events are compared, so that a batch can be empty before `through`.
+    """
+    if after >= through:
+        return Batch([], through)
+    if not event_filter.is_indexed:
+        through = _last_scanned(alias, after, through, event_filter)
+    where, params = _conditions(after, through, event_filter)
+    vendor = connections[alias].vendor
+    data, size = ("data", _SIZE[vendor]) if payload is Payload.FULL else (_NO_DATA[vendor], "0")
+    statement = _READ.format(data=data, size=size, where=where)
+    rows = fetch_all(alias, statement, [*params, limit, MAX_BATCH_BYTES])
+    events = [_stored_event(row) for row in rows]
+    is_complete = len(rows) < limit and not (rows and rows[-1][-1] >= MAX_BATCH_BYTES)
+    return Batch(events, through if is_complete else events[-1].position)
+
+
+_COLUMNS: Final = StoredEvent._fields[:-1]
+_SIZE: Final = {"postgresql": "coalesce(octet_length(data), 0)", "sqlite": "coalesce(length(data), 0)"}
+_NO_DATA: Final = {"postgresql": "NULL::text", "sqlite": "NULL"}
+_READ: Final = f"""
+SELECT {", ".join(_COLUMNS)}, data, total FROM (
+  SELECT *, CAST(sum(size) OVER (ORDER BY position) AS bigint) AS total FROM (
+    SELECT {", ".join(_COLUMNS)}, {{data}} AS data, {{size}} AS size
+      FROM tenancy_outboxevent WHERE {{where}} ORDER BY position LIMIT %s) AS page) AS measured
+ WHERE total - size < %s ORDER BY position
+"""  # noqa: S608 - constants
+
+_LAST_SCANNED: Final = """
+SELECT max(position), count(*) FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY position LIMIT %s) AS scanned
+"""
+
+
+def _last_scanned(alias: str, after: int, through: int, event_filter: EventFilter) -> int:
+    """Return the position of the last event that a batch compares with its filter; `through` if it compares all."""
+    where, params = _conditions(after, through, _indexed_part(event_filter))
+    ((last, count),) = fetch_all(alias, _LAST_SCANNED.format(where=where), [*params, MAX_SCANNED])
+    return through if count < MAX_SCANNED else int(last)
+
+
+def _indexed_part(event_filter: EventFilter) -> EventFilter:
+    if len(event_filter.warehouses) == 1:
+        return EventFilter(warehouses=event_filter.warehouses)
+    if len(event_filter.projects) == 1 and not event_filter.warehouses:
+        return EventFilter(projects=event_filter.projects)
+    return EventFilter()
+
+
+def _conditions(after: int, through: int, event_filter: EventFilter) -> tuple[str, list[Any]]:
+    conditions = ["position > %s", "position <= %s"]
+    params: list[Any] = [after, through]
+    for column, wanted in (
+        ("project_id", event_filter.projects),
+        ("warehouse_id", event_filter.warehouses),
+        ("type", event_filter.types),
+        ("public_id", event_filter.objects),
+    ):
+        _add_column(conditions, params, column, wanted)
+    if event_filter.namespaces:
+        of_namespaces = []
+        for levels in event_filter.namespaces:
+            beginning = json.dumps(levels)[:-1]
+            of_namespaces.append(
+                f"(substr(names, 1, {len(beginning)}) = %s AND substr(names, {len(beginning) + 1}, 1) IN (',', ']'))"
+            )
+            params.append(beginning)
+        types = " OR ".join(f"object_key LIKE '{each}%%'" for each in _IN_NAMESPACES)
+        conditions += [f"({' OR '.join(of_namespaces)})", f"({types})"]
+    return " AND ".join(conditions), params
+
+
+def _add_column(conditions: list[str], params: list[Any], column: str, wanted: Sequence[Any]) -> None:
+    if len(wanted) == 1:
+        conditions.append(f"{column} = %s")
+        params.append(wanted[0])
+    elif wanted:
+        conditions.append(f"{column} = ANY(%s)")
+        params.append(list(wanted))
+
+
+def _stored_event(row: Sequence[Any]) -> StoredEvent:
+    """Return the event of a row of `_READ`; SQLite has UUIDs and times as text."""
+    if isinstance(row[_EVENT_ID], UUID):
+        return StoredEvent(*row[:-1])
+    values = dict(zip(StoredEvent._fields, row, strict=False))
+    values |= {name: as_uuid(values[name]) for name in _UUIDS if values[name] is not None}
+    return StoredEvent(**values | {"at": as_datetime(values["at"])})
+
+
+_EVENT_ID: Final = StoredEvent._fields.index("event_id")
+_UUIDS: Final = ("event_id", "warehouse_id", "assumed_role")
