@@ -16,6 +16,9 @@ from uuid import UUID
 
 from icekeeper.kernel.json.strict import write_json
 
+GAP_TYPE: Final = "eventsDeleted"
+"""Type of the event that a receiver gets instead of events that were deleted before they were delivered."""
+
 SOURCE_PREFIX: Final = "uri:iceberg-catalog-service:"
 TABULAR_TYPES: Final = frozenset({"table", "view", "generic-table"})
 
@@ -108,6 +111,20 @@ def cloud_event_of(event: StoredEvent, *, server_id: UUID, payload: Payload = Pa
     }
     data = event.data if payload is Payload.FULL and event.data is not None else "null"
     return CloudEvent(event.position, event.public_id, attributes, data.encode())
+
+
+def gap_event(event_id: UUID, first: int, last: int, *, server_id: UUID) -> CloudEvent:
+    """Return the CloudEvent that reports deleted events, from position `first` to `last`, to their receiver."""
+    attributes: dict[str, str | int] = {
+        "specversion": "1.0",
+        "id": str(event_id),
+        "source": f"{SOURCE_PREFIX}{server_id}",
+        "type": GAP_TYPE,
+        "datacontenttype": "application/json",
+        "position": str(last),
+    }
+    data = write_json({"first-position": first, "last-position": last, "reason": "retention"})
+    return CloudEvent(last, GAP_TYPE, attributes, data)
 
 
 def _location_attributes(event: StoredEvent, *, with_names: bool) -> dict[str, str | int]:

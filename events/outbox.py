@@ -87,7 +87,8 @@ SELECT {", ".join(_COLUMNS)}, data, total FROM (
 """  # noqa: S608 - constants
 
 _LAST_SCANNED: Final = """
-SELECT max(position), count(*) FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY position LIMIT %s) AS scanned
+SELECT max(position), count(*)
+  FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY position LIMIT %s) AS scanned
 """
 
 

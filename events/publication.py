@@ -9,6 +9,7 @@ missing. SQLite has one writer at a time, so nothing is missing there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from django.db import connection
@@ -41,10 +42,10 @@ class State(NamedTuple):
 def read_state(alias: str = "default") -> State:
     """Return the state of the outbox; one statement."""
     found = fetch_one_as(State, alias, _STATE, [])
-    if found is not None:
-        return found
-    OutboxState.objects.get_or_create(pk=OutboxState.ONLY)
-    return State(0, 0, 0)
+    if found is None:
+        OutboxState.objects.get_or_create(pk=OutboxState.ONLY)
+        found = fetch_one_as(State, alias, _STATE, [])
+    return State(0, 0, 0) if found is None else found
 
 
 class Publisher:
@@ -68,26 +69,36 @@ class Publisher:
 
     def _complete_through(self, published: int) -> int:
         """Return the position before the first one that is missing and can still appear."""
-        is_gap_final = self._gap == published + 1 and self._has_ended()
         while True:
+            is_gap_final = self._gap == published + 1 and self._has_ended()
             positions = [position for (position,) in fetch_all("default", _POSITIONS, [published, MAX_POSITIONS])]
             if positions and is_gap_final:
-                published, is_gap_final = positions[0] - 1, False
-            for position in positions:
-                if position != published + 1:
-                    self._watch(published + 1)
-                    return published
-                published = position
-            if len(positions) < MAX_POSITIONS:
+                published = positions[0] - 1
+            last, published = positions[-1] if positions else published, _end_of_run(published, positions)
+            if published == last and len(positions) < MAX_POSITIONS:
+                return published
+            if published < last and not self._watch(published + 1):
                 return published
 
-    def _watch(self, gap: int) -> None:
-        if gap != self._gap:
-            self._gap, self._later_transaction = gap, _read_number(_NEW_TRANSACTION_ID)
+    def _watch(self, gap: int) -> bool:
+        """Begin to watch the missing position `gap`; return whether it is a new one."""
+        if gap == self._gap:
+            return False
+        self._gap, self._later_transaction = gap, _read_number(_NEW_TRANSACTION_ID)
+        return True
 
     def _has_ended(self) -> bool:
         """Return whether each transaction that could have the missing position has ended."""
         return _read_number(_OLDEST_RUNNING) > self._later_transaction
+
+
+def _end_of_run(published: int, positions: Sequence[int]) -> int:
+    """Return the last one of the positions that follow `published` without a gap."""
+    for position in positions:
+        if position != published + 1:
+            break
+        published = position
+    return published
 
 
 def _read_number(statement: str) -> int:

@@ -9,7 +9,14 @@ from events.cloud_events import CloudEvent
 
 
 class DeliveryError(Exception):
-    """An event was not acknowledged and is sent again later. The message is for operators and contains no secrets."""
+    """An event was not acknowledged and is sent again later. The message is for operators and contains no secrets.
+
+    `retry_after` is the pause in seconds that the receiver requested, if it did.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class EventRejected(DeliveryError):
@@ -22,6 +29,9 @@ class Sink(ABC):
     keeps_order: bool = False
     """Whether events of one `send` reach the receiver in their order, also if some of them fail. Otherwise one `send`
     has at most one event of each object."""
+
+    max_events: int = 1000
+    """Events of one `send` for which the sink's timeout is enough while the receiver works; more are allowed."""
 
     @abstractmethod
     def send(self, events: Sequence[CloudEvent]) -> Mapping[int, DeliveryError]:

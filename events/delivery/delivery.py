@@ -1,0 +1,214 @@
+"""Delivery of events to one sink: batches in the order of positions, the errors, and the progress.
+
+An event counts as delivered when the receiver has acknowledged it, and progress is recorded after that: a crash repeats
+events, and loses none. Events of one object are sent in their order, also when some are repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+from uuid import UUID, uuid5
+
+from events.cloud_events import CloudEvent, Payload, cloud_event_of, gap_event
+from events.delivery.leases import (
+    LEASE_SECONDS,
+    Lease,
+    LeaseLost,
+    Progress,
+    record_failure,
+    record_progress,
+    release_lease,
+)
+from events.models import DeadLetter, EventSink
+from events.outbox import read_batch
+from events.publication import State
+from events.sinks.port import DeliveryError, EventRejected, Sink
+from icekeeper.kernel.db.sql import batches
+from icekeeper.kernel.retry import backoff_seconds
+
+BATCH_SIZE: Final = 500
+"""Events that one batch has at most."""
+
+MAX_DEAD_LETTERS: Final = 1000
+"""Dead letters of a sink; at the next rejected event the delivery stops, so that someone looks at them."""
+
+FIRST_BACKOFF_SECONDS: Final = 1.0
+MAX_BACKOFF_SECONDS: Final = 300.0
+SEND_MARGIN_SECONDS: Final = 35.0
+"""Time that must be left of the lease before something is sent: a sink takes 30 seconds at most."""
+
+logger = logging.getLogger("icekeeper.events")
+
+OpenSink = Callable[[EventSink], Sink]
+"""Returns the connection for a row. Raises `DeliveryError` if its configuration or its secrets cannot be used."""
+
+
+class Delivery:
+    """The deliveries to one sink while this worker has the lease. One thread at a time uses it.
+
+    Every method raises `LeaseLost` when another worker has the sink, or it was changed.
+    """
+
+    def __init__(self, lease: Lease, *, server_id: UUID, open_sink: OpenSink) -> None:
+        self.lease = lease
+        row = EventSink.objects.filter(pk=lease.sink_id, lease=lease.number).first()
+        if row is None:
+            raise LeaseLost
+        self.name: Final = row.name
+        self.position = row.position
+        self._row, self._server_id, self._open_sink = row, server_id, open_sink
+        self._filter, self._payload = row.event_filter(), Payload(row.payload)
+        self._sink: Sink | None = None
+        self._failures = row.failures
+        self._dead_letters = row.dead_letters.count()
+        self.retry_at = 0.0
+        """When the next batch is due, on the monotonic clock."""
+        self.extend()
+
+    def extend(self) -> None:
+        """Note that the lease was extended just now."""
+        self._leased_until = time.monotonic() + LEASE_SECONDS
+
+    def deliver(self, state: State) -> bool:
+        """Deliver one batch of the published events; return whether there is more to deliver at once."""
+        try:
+            if self.position < state.deleted:
+                self._report_gap(state.deleted)
+                return True
+            batch = read_batch(
+                "default",
+                after=self.position,
+                through=state.published,
+                event_filter=self._filter,
+                payload=self._payload,
+                limit=BATCH_SIZE,
+            )
+            events = [cloud_event_of(each, server_id=self._server_id, payload=self._payload) for each in batch.events]
+            if events:
+                self._require_room()
+            self._send(events, through=batch.through)
+        except DeliveryError as error:
+            self._fail(error, Progress(self.position))
+            return False
+        return self.position < state.published and not self.retry_at
+
+    def close(self) -> None:
+        """Close the connection and release the lease."""
+        self._close_sink()
+        release_lease(self.lease)
+
+    def _send(self, events: Sequence[CloudEvent], *, through: int) -> None:
+        """Send the events in their order and record how far they were acknowledged."""
+        done: set[int] = set()
+        rejected: list[DeadLetter] = []
+        failure: DeliveryError | None = None
+        for indexes in self._waves(events):
+            self._require_time()
+            errors = self._connection().send([events[index] for index in indexes])
+            for place, index in enumerate(indexes):
+                error = errors.get(place)
+                if isinstance(error, EventRejected):
+                    rejected.append(self._dead_letter(events[index], error))
+                if error is None or isinstance(error, EventRejected):
+                    done.add(index)
+                elif failure is None:
+                    failure = error
+            if failure is not None:
+                break
+        if failure is None:
+            self._record(Progress(through, len(events) - len(rejected), rejected))
+            return
+        first_open = min(set(range(len(events))) - done)
+        position = events[first_open].position - 1
+        before = [each for each in rejected if each.position <= position]
+        self._fail(failure, Progress(max(position, self.position), first_open - len(before), before))
+
+    def _waves(self, events: Sequence[CloudEvent]) -> Iterator[Sequence[int]]:
+        """Yield the indexes of events that may be sent together: of each object one at most, or all in their order."""
+        if events:
+            connection = self._connection()
+            waves = [range(len(events))] if connection.keeps_order else self._one_of_each_object(events)
+            for wave in waves:
+                yield from batches(wave, connection.max_events)
+
+    def _one_of_each_object(self, events: Sequence[CloudEvent]) -> list[list[int]]:
+        waves: list[list[int]] = []
+        counts: Counter[str] = Counter()
+        for index, event in enumerate(events):
+            wave = counts[event.key]
+            counts[event.key] += 1
+            if wave == len(waves):
+                waves.append([])
+            waves[wave].append(index)
+        return waves
+
+    def _connection(self) -> Sink:
+        if self._sink is None:
+            self._sink = self._open_sink(self._row)
+        return self._sink
+
+    def _record(self, progress: Progress) -> None:
+        if progress.position == self.position and not progress.dead_letters:
+            return
+        record_progress(self.lease, progress)
+        self.extend()
+        self._dead_letters += len(progress.dead_letters)
+        if self._failures:
+            logger.info("events are delivered again", extra={"sink": self.name})
+        self.position, self._failures, self.retry_at = progress.position, 0, 0.0
+
+    def _fail(self, error: DeliveryError, progress: Progress) -> None:
+        self._close_sink()
+        self._failures += 1
+        limit = MAX_BACKOFF_SECONDS
+        pause = backoff_seconds(self._failures, first=FIRST_BACKOFF_SECONDS, limit=limit)
+        if error.retry_after is not None:
+            pause = max(pause, min(error.retry_after, limit))
+        if self._failures == 1:
+            logger.warning("events are not delivered: %s", error, extra={"sink": self.name})
+        record_failure(self.lease, progress, error=str(error), pause=pause)
+        self.extend()
+        self.position, self.retry_at = progress.position, time.monotonic() + pause
+
+    def _report_gap(self, deleted: int) -> None:
+        """Tell the receiver that events were deleted before they were delivered."""
+        first = self.position + 1
+        logger.error(
+            "events were deleted before they were delivered",
+            extra={"sink": self.name, "first_position": first, "last_position": deleted},
+        )
+        event = gap_event(uuid5(self._row.pk, f"{first}-{deleted}"), first, deleted, server_id=self._server_id)
+        self._send([event], through=deleted)
+
+    def _dead_letter(self, event: CloudEvent, error: EventRejected) -> DeadLetter:
+        logger.error("event rejected: %s", error, extra={"sink": self.name, "position": event.position})
+        return DeadLetter(
+            sink_id=self._row.pk,
+            position=event.position,
+            event_id=UUID(event.id),
+            type=event.type,
+            object_key=str(event.attributes.get("objectkey", "")),
+            error=str(error),
+            event=event.structured.decode(),
+        )
+
+    def _require_room(self) -> None:
+        """Raise `DeliveryError` if the sink has too many dead letters."""
+        if self._dead_letters >= MAX_DEAD_LETTERS:
+            self._dead_letters = DeadLetter.objects.filter(sink=self._row.pk).count()
+        if self._dead_letters >= MAX_DEAD_LETTERS:
+            raise DeliveryError(f"{self._dead_letters} events were rejected: deliver them again, or delete them")
+
+    def _require_time(self) -> None:
+        if self._leased_until - time.monotonic() < SEND_MARGIN_SECONDS:
+            record_progress(self.lease, Progress(self.position))
+            self.extend()
+
+    def _close_sink(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None
