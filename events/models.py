@@ -20,7 +20,7 @@ class EventSink(models.Model):
     here; workers with other settings leave it alone.
 
     A worker delivers while it has the lease. Each change of the configuration, the position or the pause counts `lease`
-    up, which ends the lease: whoever had it cannot record anything any more.
+    up, which ends the lease: its worker cannot record anything any more.
     """
 
     class Type(models.TextChoices):

@@ -89,7 +89,7 @@ class Delivery:
             )
             events = [cloud_event_of(each, server_id=self._server_id, payload=self._payload) for each in batch.events]
             if events:
-                self._require_room()
+                self._require_few_dead_letters()
             self._send(events, through=batch.through)
         except DeliveryError as error:
             self._fail(error, Progress(self.position))
@@ -109,8 +109,8 @@ class Delivery:
         for indexes in self._waves(events):
             self._require_time()
             errors = self._connection().send([events[index] for index in indexes])
-            for place, index in enumerate(indexes):
-                error = errors.get(place)
+            for number, index in enumerate(indexes):
+                error = errors.get(number)
                 if isinstance(error, EventRejected):
                     rejected.append(self._dead_letter(events[index], error))
                 if error is None or isinstance(error, EventRejected):
@@ -175,7 +175,7 @@ class Delivery:
         self.position, self.retry_at = progress.position, time.monotonic() + pause
 
     def _report_gap(self, deleted: int) -> None:
-        """Tell the receiver that events were deleted before they were delivered."""
+        """Send an event that reports events that were deleted before they were delivered."""
         first = self.position + 1
         logger.error(
             "events were deleted before they were delivered",
@@ -196,7 +196,7 @@ class Delivery:
             event=event.structured.decode(),
         )
 
-    def _require_room(self) -> None:
+    def _require_few_dead_letters(self) -> None:
         """Raise `DeliveryError` if the sink has too many dead letters."""
         if self._dead_letters >= MAX_DEAD_LETTERS:
             self._dead_letters = DeadLetter.objects.filter(sink=self._row.pk).count()

@@ -97,7 +97,8 @@ class QueueDefinition:
     the actor and the rows.
     `scope` is what a configuration and a task belong to. With `keeps_failed` failed tasks remain until an operator
     retries or cancels them, as they still reserve something. Successful tasks are deleted after `success_retention` if
-    it is shorter than the `retention-period` of the project. Without `is_documented` its configuration is not in
+    it is shorter than the `retention-period` of the project. With `reports_success` there is also an event for each of
+    them, as there is for each task that failed. Without `is_documented` its configuration is not in
     the OpenAPI document.
     """
 
@@ -107,6 +108,7 @@ class QueueDefinition:
     on_cancel: str | None = None
     keeps_failed: bool = False
     success_retention: timedelta | None = None
+    reports_success: bool = False
     is_documented: bool = True
     members: Mapping[str, Member] = field(default_factory=dict)
 
@@ -122,11 +124,13 @@ QUEUES: Final[dict[str, QueueDefinition]] = {
             Task.Queue.SOFT_DELETION.value,
             former_names=("tabular_expiration",),
             on_cancel="catalog.services.tables.undrop.cancel_expirations_and_restore",
+            reports_success=True,
         ),
         QueueDefinition(
             Task.Queue.TABULAR_PURGE.value,
             on_cancel="catalog.services.locations.purge.cancel_purges",
             keeps_failed=True,
+            reports_success=True,
         ),
         QueueDefinition(
             Task.Queue.TASK_LOG_CLEANUP.value,

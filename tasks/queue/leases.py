@@ -16,15 +16,17 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
+from django.utils.module_loading import import_string
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import DATABASE_NOW, Row, as_datetime, as_uuid, database_time_in, fetch_all, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.retry import backoff_seconds
 from tasks.models import NO_ID, Task, TaskAttempt
-from tasks.queue.config import queue_limits
+from tasks.queue.config import QUEUES, queue_limits
 from tasks.queue.wake import wake_workers
 
 LEASE_SECONDS: Final = 120
@@ -205,7 +207,10 @@ class Lease:
         ended = {"status": Task.Status.SUCCESS, "finished_at": Now(), "message": ""}
         if not self._own().update(**ended, leased_until=None, updated_at=Now(), **self._report()):
             raise LeaseLost(f"task {self.task_id} was taken over or cancelled")
-        record_attempts([Task.objects.get(pk=self.task_id)], Task.Status.SUCCESS)
+        task = Task.objects.get(pk=self.task_id)
+        record_attempts([task], Task.Status.SUCCESS)
+        if QUEUES[self.queue].reports_success:
+            _record_end(task)
 
     def release(self) -> None:
         """Release the lease, so that another worker can take the task at once; it is no failure."""
@@ -326,10 +331,16 @@ def _end_failed_attempt(task_id: UUID, *, max_pause: float = MAX_BACKOFF_SECONDS
     own = Task.objects.filter(pk=task_id)
     if failures > limits.max_retries or (limits.max_age is not None and now() - task.created_at > limits.max_age):
         own.update(status=Task.Status.FAILED, leased_until=None, finished_at=Now(), updated_at=Now())
+        _record_end(Task.objects.get(pk=task_id))
         return None
     pause = min(backoff_seconds(failures, first=MIN_BACKOFF_SECONDS, limit=MAX_BACKOFF_SECONDS), max_pause)
     _schedule_next(task, pause)
     return pause
+
+
+def _record_end(task: Task) -> None:
+    """Call the function that records an event for a task that succeeded or failed, in the caller's transaction."""
+    import_string(settings.TASK_END_RECORDER)(task)
 
 
 def _schedule_next(task: Task, pause: float) -> None:

@@ -105,6 +105,8 @@ class Change(Enum):
     TASK_SCHEDULED = ChangeKind("task.scheduled", "scheduleTask")
     TASK_STOPPED = ChangeKind("task.stopped", "stopTask")
     TASK_CANCELLED = ChangeKind("task.cancelled", "cancelTask")
+    TASK_COMPLETED = ChangeKind("task.completed", "completeTask", is_logged=False)
+    TASK_FAILED = ChangeKind("task.failed", "failTask", is_logged=False)
     TASK_QUEUE_CONFIGURED = ChangeKind("task-queue.configured", "setTaskQueueConfig")
     SERVER_BOOTSTRAPPED = ChangeKind("server.bootstrapped", "bootstrapServer", changes_permissions=True)
     SERVER_BOOTSTRAP_REOPENED = ChangeKind("server.bootstrap-reopened", "reopenBootstrap")

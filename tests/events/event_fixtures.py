@@ -8,7 +8,7 @@ from uuid import UUID
 from events.cloud_events import CloudEvent
 from events.delivery.dispatcher import Dispatcher
 from events.models import EventSink
-from events.sinks.port import DeliveryError, Sink
+from events.sinks.port import DeliveryError, EventRejected, Sink
 from tenancy.actor import INTERNAL, Actor
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
@@ -39,7 +39,7 @@ class SinkInMemory(Sink):
     """Keeps acknowledged events. `respond` returns the error of an event, or None."""
 
     def __init__(self, respond: Callable[[CloudEvent], DeliveryError | None], *, keeps_order: bool) -> None:
-        self.keeps_order = keeps_order  # type: ignore[misc]  # an attribute of the class elsewhere
+        self.keeps_order = keeps_order
         self.received: list[CloudEvent] = []
         self.sends: list[int] = []
         self.is_closed = False
@@ -49,7 +49,8 @@ class SinkInMemory(Sink):
         self.sends.append(len(events))
         errors: dict[int, DeliveryError] = {}
         for index, event in enumerate(events):
-            error = self._respond(event)
+            has_failed = any(not isinstance(error, EventRejected) for error in errors.values())
+            error = DeliveryError("not sent") if has_failed and self.keeps_order else self._respond(event)
             if error is None:
                 self.received.append(event)
             else:
