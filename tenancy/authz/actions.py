@@ -28,6 +28,7 @@ class Can(StrEnum):
     UPDATE_USERS = "update_users"
     DELETE_USERS = "delete_users"
     READ_AUDIT = "read_audit"  # on a project, too
+    MANAGE_EVENT_SINKS = "manage_event_sinks"
     GRANT_ADMIN = "grant_admin"
     GRANT_OPERATOR = "grant_operator"
     # project
@@ -73,6 +74,9 @@ class Can(StrEnum):
     GET_TASK_QUEUE_CONFIG = "get_task_queue_config"
     MODIFY_TASK_QUEUE_CONFIG = "modify_task_queue_config"
     MANAGE_TAGS = "manage_tags"
+    READ_EVENTS = "read_events"
+    MANAGE_RULES = "manage_rules"
+    OVERRIDE_RULES = "override_rules"
     READ_GRANTS = "read_grants"
     GRANT_DESCRIBE = "grant_describe"
     GRANT_SELECT = "grant_select"
@@ -81,6 +85,9 @@ class Can(StrEnum):
     GRANT_PASS_GRANTS = "grant_pass_grants"  # noqa: S105 - a name
     GRANT_MANAGE_GRANTS = "grant_manage_grants"
     GRANT_MANAGE_TAGS = "grant_manage_tags"
+    GRANT_READ_EVENTS = "grant_read_events"
+    GRANT_MANAGE_RULES = "grant_manage_rules"
+    GRANT_OVERRIDE_RULES = "grant_override_rules"
     CHANGE_OWNERSHIP = "change_ownership"
     SET_MANAGED_ACCESS = "set_managed_access"
     GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
@@ -146,6 +153,9 @@ _DESCRIPTIONS: Final = {
     PASS_GRANTS: ("security", "Grant own privileges to others"),
     "manage_grants": ("security", "Grant any privilege on the object and all objects in it, without having it"),
     "manage_tags": ("security", "Attach tags to the object and all objects in it"),
+    "read_events": ("metadata", "Read the events of the object and all objects in it, which contain metadata"),
+    "manage_rules": ("security", "Manage and override rules of change approval on the object and all objects in it"),
+    "override_rules": ("security", "Override rules of change approval on the object and all objects in it"),
     "describe": ("metadata", "See the object and its metadata"),
     "select": ("read", "Read data"),
     "create": ("create", "Create objects in it"),
@@ -241,6 +251,10 @@ def _names(*actions: Can) -> dict[str, Can]:
     return {action.value: action for action in actions}
 
 
+_GRANT_ACTIONS_OF_OWN_PRIVILEGES: Final = (Can.GRANT_READ_EVENTS, Can.GRANT_MANAGE_RULES, Can.GRANT_OVERRIDE_RULES)
+"""Actions on grants of privileges that Lakekeeper does not have; its clients do not know their names."""
+
+
 def _grant_actions(securable_type: Securable.Type, *excluded: Can) -> dict[str, Can]:
     """Return the names of actions on grants, without `excluded`, which the API does not have."""
     actions = [grant_action(each.name) for each in privileges_on(securable_type)]
@@ -249,8 +263,8 @@ def _grant_actions(securable_type: Securable.Type, *excluded: Can) -> dict[str, 
 
 GRANT_ACTION_NAMES: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
     T.SERVER: _grant_actions(T.SERVER, Can.GRANT_OPERATOR),
-    T.PROJECT: _grant_actions(T.PROJECT),
-    T.WAREHOUSE: _grant_actions(T.WAREHOUSE),
+    T.PROJECT: _grant_actions(T.PROJECT, *_GRANT_ACTIONS_OF_OWN_PRIVILEGES),
+    T.WAREHOUSE: _grant_actions(T.WAREHOUSE, *_GRANT_ACTIONS_OF_OWN_PRIVILEGES),
     T.NAMESPACE: _grant_actions(T.NAMESPACE, Can.CHANGE_OWNERSHIP),
     T.TABLE: _grant_actions(T.TABLE),
     T.VIEW: _grant_actions(T.VIEW),

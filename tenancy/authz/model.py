@@ -16,7 +16,7 @@ from typing import Final
 
 FILE: Final = Path(__file__).with_name("model.fga")
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """The version of the file, changed with each change: it identifies the model in an OpenFGA store."""
 
 GRANTEES: Final = ("user", "role#assignee")

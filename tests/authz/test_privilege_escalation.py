@@ -23,6 +23,7 @@ from tenancy.services.grants import (
     GrantExpired,
     GrantRoleNotInProject,
     GrantSpec,
+    InvalidGrantPrivilege,
     SelfAssignment,
     apply_grants,
 )
@@ -155,6 +156,71 @@ def test_the_last_administrator_stays(root: CallerClient, act: str, everything: 
     give("project_admin", project, BOB)
     grant_as("root", "project_admin", project, only, revoke=True)
     assert not is_allowed(user("root"), Can.RENAME, *project)
+
+
+# --- rules of change approval, which also restrict owners ------------------------------------------------------------
+
+RULES = ("manage_rules", "override_rules")
+
+
+@pytest.mark.parametrize("privilege", RULES)
+def test_owners_of_a_warehouse_neither_grant_nor_revoke_privileges_on_its_rules(
+    root: CallerClient,
+    warehouse: Warehouse,
+    client: Client,
+    privilege: str,
+    everything: Callable[[], Fingerprint],
+) -> None:
+    client("alice")
+    target, alice = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), Grantee(user_id=ALICE.user_id)
+    for own in ("ownership", "manage_grants", "pass_grants"):
+        give(own, target, ALICE)
+    give(privilege, target, BOB)
+    before = everything()
+    for to, revoke in ((alice, False), (Grantee(user_id=BOB.user_id), True)):
+        with pytest.raises(GrantActionForbidden, match=f"may not grant on .*: {privilege}$"):
+            grant_as("alice", privilege, target, to, revoke=revoke)
+    assert (
+        CallerClient(f"/management/v1/warehouse/{warehouse.pk}", "alice")
+        .post("/grants", {"writes": [{"privilege": privilege, "principal": {"user": ALICE.user_id}}]})
+        .refused(403, "GrantActionForbidden", privilege)
+    )
+    assert everything() == before
+    assert not is_allowed(ALICE, Can.OVERRIDE_RULES, *target)
+    grant_as("root", privilege, target, alice)
+    assert is_allowed(ALICE, Can.OVERRIDE_RULES, *target)
+
+
+@pytest.mark.parametrize("privilege", RULES)
+@pytest.mark.parametrize("kind", ["project", "warehouse"])
+def test_privileges_on_rules_are_not_passed_on(
+    root: CallerClient, warehouse: Warehouse, kind: str, privilege: str
+) -> None:
+    project = ObjectRef(Securable.Type.PROJECT, _project_id())
+    target = project if kind == "project" else ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
+    bob = Grantee(user_id=BOB.user_id)
+    give("describe", target, BOB)
+    for own in ("describe", "manage_rules", "override_rules"):
+        give(own, target, ALICE)
+    for own in ("data_admin", "create", "modify", "role_creator", "tag_creator"):
+        give(own, project, user("carol"))
+    for name in ("alice", "carol"):
+        with pytest.raises(GrantActionForbidden):
+            grant_as(name, privilege, target, bob)
+    give("security_admin", project, user("dora"))
+    grant_as("dora", privilege, target, bob)
+    assert is_allowed(BOB, Can.OVERRIDE_RULES, *target)
+    grant_as("dora", privilege, target, bob, revoke=True)
+    assert not is_allowed(BOB, Can.OVERRIDE_RULES, *target)
+
+
+@pytest.mark.parametrize("privilege", [*RULES, "read_events"])
+@pytest.mark.parametrize("location", ["open", "open.a", "open.v", "open.g"])
+def test_privileges_on_rules_and_events_are_not_granted_below_a_warehouse(
+    lake: dict[str, ObjectRef], location: str, privilege: str
+) -> None:
+    with pytest.raises(InvalidGrantPrivilege):
+        grant_as("root", privilege, lake[location], Grantee(user_id="oidc~root"))
 
 
 # --- moving --------------------------------------------------------------------------------------------------------

@@ -62,3 +62,77 @@ def test_members_of_a_role_and_its_owners_may_assume_it(tree: dict[str, ObjectRe
     ):
         assert [is_allowed(who, Can.ASSUME, T.ROLE, each.pk) for each in (team, wider)] == expected
     assert not is_allowed(ALICE, Can.UPDATE, T.ROLE, team.pk)
+
+
+IN_WAREHOUSES = ("wh", "outer", "inner", "table", "generic", "other", "view")
+EVERYWHERE = ("server", "project", *IN_WAREHOUSES)
+
+
+@pytest.mark.parametrize(
+    ("privilege", "on", "managed", "overridden"),
+    [
+        ("operator", "server", EVERYWHERE, EVERYWHERE),
+        ("admin", "server", ("server",), ("server",)),
+        *((each, "project", EVERYWHERE[1:], EVERYWHERE[1:]) for each in ("project_admin", "security_admin")),
+        ("manage_rules", "project", EVERYWHERE[1:], EVERYWHERE[1:]),
+        ("override_rules", "project", (), EVERYWHERE[1:]),
+        ("manage_rules", "wh", IN_WAREHOUSES, IN_WAREHOUSES),
+        ("override_rules", "wh", (), IN_WAREHOUSES),
+        *((each, "project", (), ()) for each in ("data_admin", "modify", "create", "read_events")),
+        *((each, "wh", (), ()) for each in ("ownership", "manage_grants", "modify", "manage_tags", "read_events")),
+        *(
+            (each, on, (), ())
+            for each in ("ownership", "manage_grants")
+            for on in ("outer", "table", "view", "generic")
+        ),
+    ],
+)
+def test_who_manages_and_overrides_rules(
+    tree: dict[str, ObjectRef], privilege: str, on: str, managed: tuple[str, ...], overridden: tuple[str, ...]
+) -> None:
+    give(privilege, tree[on], ALICE)
+    assert tuple(name for name in EVERYWHERE if may(tree, name, Can.MANAGE_RULES) == [True]) == managed
+    assert tuple(name for name in EVERYWHERE if may(tree, name, Can.OVERRIDE_RULES) == [True]) == overridden
+
+
+@pytest.mark.parametrize(
+    ("privilege", "on", "readable"),
+    [
+        ("operator", "server", ["server", "project", "wh"]),
+        ("admin", "server", ["server", "project", "wh"]),
+        ("project_admin", "project", ["project", "wh"]),
+        ("security_admin", "project", ["project", "wh"]),
+        ("read_events", "project", ["project", "wh"]),
+        ("read_events", "wh", ["wh"]),
+        *((each, "project", []) for each in ("data_admin", "modify", "describe", "manage_rules")),
+        *((each, "wh", []) for each in ("ownership", "manage_grants", "modify", "manage_rules")),
+    ],
+)
+def test_who_reads_events(tree: dict[str, ObjectRef], privilege: str, on: str, readable: list[str]) -> None:
+    give(privilege, tree[on], ALICE)
+    assert [name for name in ("server", "project", "wh") if may(tree, name, Can.READ_EVENTS) == [True]] == readable
+    assert may(tree, "server", Can.MANAGE_EVENT_SINKS) == [on == "server"]
+
+
+def test_owners_of_a_warehouse_grant_its_events(tree: dict[str, ObjectRef]) -> None:
+    give("ownership", tree["wh"], ALICE)
+    granting = (Can.GRANT_READ_EVENTS, Can.GRANT_MANAGE_RULES, Can.GRANT_OVERRIDE_RULES)
+    assert may(tree, "wh", *granting) == [True, False, False]
+    assert may(tree, "project", *granting) == [False, False, False]
+
+
+@pytest.mark.parametrize(("privilege", "on"), [("security_admin", "project"), ("admin", "server")])
+def test_who_grants_events_and_rules_of_a_project(tree: dict[str, ObjectRef], privilege: str, on: str) -> None:
+    give(privilege, tree[on], ALICE)
+    granting = (Can.GRANT_READ_EVENTS, Can.GRANT_MANAGE_RULES, Can.GRANT_OVERRIDE_RULES)
+    assert may(tree, "project", *granting) == [True, True, True]
+    assert may(tree, "wh", *granting) == [on == "project"] * 3
+
+
+def test_privileges_on_events_and_rules_show_nothing(tree: dict[str, ObjectRef]) -> None:
+    for privilege in ("read_events", "manage_rules", "override_rules"):
+        for name in ("project", "wh"):
+            give(privilege, tree[name], ALICE)
+    assert may(tree, "project", Can.GET_METADATA) == may(tree, "wh", Can.USE) == [False]
+    for name in IN_WAREHOUSES[1:]:
+        assert may(tree, name, Can.GET_METADATA) == [False], name

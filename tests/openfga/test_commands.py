@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from io import StringIO
@@ -15,14 +16,16 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
 from tenancy.authz.actions import Can
-from tenancy.authz.model import VERSION
-from tenancy.authz.openfga.authorization_model import authorization_model, unfolded_model
+from tenancy.authz.model import FILE, VERSION, read_model
+from tenancy.authz.openfga.authorization_model import authorization_model, unfolded, unfolded_model
 from tenancy.authz.openfga.outbox import require_reconciliation
-from tenancy.authz.openfga.store import install, openfga_store
+from tenancy.authz.openfga.store import StoreAndModel, install, openfga_store
 from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_key, member_key
 from tenancy.authz.permissions import is_allowed
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import AuthorizationBackendError, authorizer
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
 from tenancy.models.securable import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
@@ -302,6 +305,44 @@ def test_a_model_is_written_once_a_version_and_left_alone(by_openfga: object, mo
     choose_openfga(monkeypatch, authorization_model_prefix="collaboration", authorization_model_version=VERSION)
     assert install(openfga_store()) == (location, False)
     assert authorizer().name == "openfga"
+
+
+def test_migrate_adds_the_model_of_this_version_to_a_store_with_an_older_one(
+    openfga: OpenFga, warehouse: Warehouse, storage_root: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of version 1 continues to use its model; grants of both versions count after the migration."""
+    text = "\n".join(line for line in FILE.read_text().splitlines() if not re.search("event|rules", line))
+    older = authorization_model(unfolded(read_model(text)), "collaboration-1")
+    choose_openfga(monkeypatch, endpoint=openfga.url, store_name=f"test-{new_id()}")
+    store_id = openfga_store().create_store()
+    older_id = openfga_store().create_model(store_id, older)
+    with transaction.atomic():
+        tree = create_tree(warehouse)
+        grant(tree["outer"], "select", user_id=another_user(ALICE.user_id))
+    choose_openfga(monkeypatch, authorization_model_version="1")
+    deliver_as_recorded(openfga_store())
+    checked = [(Can.READ_DATA, tree["table"]), (Can.MANAGE_RULES, tree["wh"]), (Can.OVERRIDE_RULES, tree["table"])]
+    assert authorizer().decide(ALICE, checked[:1]) == [True]
+
+    choose_openfga(monkeypatch, authorization_model_version=None)
+    with pytest.raises(AuthorizationBackendError):
+        authorizer().decide(ALICE, checked[:1])
+    call_command("migrate", stdout=(out := StringIO()))
+    assert "authorization model" in out.getvalue()
+    assert authorizer().decide(ALICE, checked) == [True, False, False]
+    for privilege, allowed in (("override_rules", [True, False, True]), ("manage_rules", [True, True, True])):
+        with transaction.atomic():
+            grant(tree["wh"], privilege, user_id=ALICE.user_id)
+        deliver_as_recorded(openfga_store())
+        authorizer.cache_clear()
+        assert authorizer().decide(ALICE, checked) == allowed
+
+    choose_openfga(monkeypatch, authorization_model_version="1")
+    assert install(openfga_store()) == (StoreAndModel(store_id, older_id), False)
+    assert authorizer().decide(ALICE, checked[:1]) == [True]
+    with pytest.raises(AuthorizationBackendError):
+        authorizer().decide(ALICE, checked[1:])
+    authorizer.cache_clear()
 
 
 def test_migrate_installs_it(bootstrapped: None, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:

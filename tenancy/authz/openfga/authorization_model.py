@@ -96,6 +96,8 @@ class _Unfolding:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._usersets = _usersets(model)
+        self._privileges = {name for each in model.types for name in model.types[each] if self._granted(each, name)}
+        """Relations with grants on some type: where they are only inherited, they have the same effective name."""
 
     def unfold(self) -> Model:
         return Model({each: self._relations(each) for each in self._model.types})
@@ -143,7 +145,7 @@ class _Unfolding:
         return next((part for part in parts if isinstance(part, Direct)), None)
 
     def _effective(self, object_type: str, name: str) -> str:
-        if self._is_kept(object_type, name) or self._granted(object_type, name) is None:
+        if self._is_kept(object_type, name) or name not in self._privileges:
             return name
         return f"holds_{name}"
 

@@ -12,7 +12,7 @@ from tenancy.authz.openfga.authorization_model import authorization_model, unfol
 from tenancy.authz.openfga.backend import links_down, looks_below, types_below_parent, underlying_relation
 from tenancy.authz.openfga.tuples import TupleKey, members_subject, role_of, user_of, user_subject
 
-WRITTEN = {"1": "576c664b87a9b824"}
+WRITTEN = {"1": "576c664b87a9b824", "2": "353e079dfeeeaa28"}
 """Of each version: what OpenFGA has under its name never changes."""
 
 
@@ -57,6 +57,34 @@ def test_inherited_relations_appear_once() -> None:
     assert inner["shown"] == {
         "union": {"child": [{"computedUserset": {"relation": "some"}}, {"computedUserset": {"relation": "all"}}]}
     }
+
+
+def test_a_relation_that_is_only_inherited_has_the_name_of_the_granted_one() -> None:
+    model = read_model(
+        """
+        type user
+        type outer
+          relations
+            define some: [user] or all
+            define all: [user]
+            define can_some: some
+        type inner
+          relations
+            define parent: [outer, inner]
+            define some: some from parent
+            define can_some: some
+        """
+    )
+    created = authorization_model(unfolded(model), "n")
+    inner = next(each for each in created["type_definitions"] if each["type"] == "inner")
+    assert inner["relations"] == {
+        "parent": {"this": {}},
+        "holds_some": {
+            "tupleToUserset": {"tupleset": {"relation": "parent"}, "computedUserset": {"relation": "holds_some"}}
+        },
+        "can_some": {"computedUserset": {"relation": "holds_some"}},
+    }
+    assert list(inner["metadata"]["relations"]) == ["parent"]
 
 
 def test_another_source_of_visibility_below_is_rejected() -> None:
