@@ -93,6 +93,17 @@ def test_review_of_a_table(refs: Refs, readers: dict[str, Role], manage: Manage)
     assert not any(each["shown-from-below"] for each in found.values())
 
 
+def test_privileges_on_rules_are_in_reviews_of_the_warehouse_and_the_project_alone(refs: Refs, manage: Manage) -> None:
+    give("manage_rules", refs[T.PROJECT], user("ann"))
+    give("override_rules", refs[T.WAREHOUSE], user("bob"))
+    found = {kind: reported(manage("root").get(on(refs[kind]))) for kind in (T.PROJECT, T.WAREHOUSE, T.TABLE)}
+    privileges = {kind: {name: each["privileges"] for name, each in found[kind].items()} for kind in found}
+    for kind in (T.PROJECT, T.WAREHOUSE):
+        assert privileges[kind]["oidc~ann"] == ["manage_rules", "override_rules"]
+    assert privileges[T.WAREHOUSE]["oidc~bob"] == ["override_rules"]
+    assert not {"oidc~ann", "oidc~bob"} & privileges[T.TABLE].keys()
+
+
 def test_each_type_of_object_has_a_review(refs: Refs, manage: Manage, chief: CallerClient) -> None:
     for kind, ref in refs.items():
         found = reported(chief.get(on(ref)))
