@@ -38,8 +38,8 @@ MAX_DEAD_LETTERS: Final = 1000
 
 FIRST_BACKOFF_SECONDS: Final = 1.0
 MAX_BACKOFF_SECONDS: Final = 300.0
-SEND_MARGIN_SECONDS: Final = 35.0
-"""Time that must be left of the lease before something is sent: a sink takes 30 seconds at most."""
+SEND_MARGIN_SECONDS: Final = 75.0
+"""Time that must be left of the lease before something is sent: a sink takes a minute at most."""
 
 logger = logging.getLogger("icekeeper.events")
 

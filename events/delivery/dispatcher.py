@@ -26,7 +26,7 @@ EXTEND_SECONDS: Final = 15.0
 MAX_SINKS: Final = 64
 """Sinks of one worker; each takes a thread and a connection."""
 STOP_SECONDS: Final = 5.0
-STUCK_SECONDS: Final = 120.0
+STUCK_SECONDS: Final = 300.0
 """A batch takes less; the lease of one that does not expires."""
 ERROR_PAUSE_SECONDS: Final = 5.0
 """Pause after an error of the database."""

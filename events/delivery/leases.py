@@ -19,7 +19,7 @@ from events.models import DeadLetter, EventSink
 from icekeeper.kernel.db.sql import DATABASE_NOW, as_uuid, database_time_in, execute, fetch_all
 from icekeeper.kernel.db.transactions import write_transaction
 
-LEASE_SECONDS: Final = 60
+LEASE_SECONDS: Final = 120
 MAX_ERROR_LENGTH: Final = 2000
 
 _CLAIM: Final = """

@@ -12,7 +12,8 @@ from uuid import UUID
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from icekeeper.kernel.json.strict import read_stored_json, write_json
-from storage.models import Secret, Warehouse
+from storage.models import Secret
+from storage.secrets.owners import is_in_use
 from storage.secrets.port import SecretMissing, SecretStore, SecretStoreNotConfigured, SecretUnreadable
 
 _SALT: Final = b"icekeeper: credentials of warehouses, 1"
@@ -84,7 +85,7 @@ class DatabaseSecrets(SecretStore):
 
     def require_readable(self) -> None:
         """Check one secret for each key that was ever used."""
-        kept = Secret.objects.filter(pk__in=Warehouse.objects.with_credential().values("secret_id"))
+        kept = Secret.objects.filter(is_in_use("pk"))
         for key_id in kept.order_by().values_list("key_id", flat=True).distinct():
             row = kept.filter(key_id=key_id).order_by("-pk").first()
             if row is not None:  # it may have been replaced meanwhile

@@ -1,8 +1,8 @@
-"""The secret stores of this deployment: create, read and delete the credentials of warehouses.
+"""The secret stores of this deployment: create, read and delete secrets, such as the credentials of warehouses.
 
-A secret is stored before a warehouse refers to it, and deleted after the last reference. A store that shares the
+A secret is stored before a row refers to it, and deleted after the last reference. A store that shares the
 caller's transaction does both in it. Any other store does neither while a transaction is open, so a crash can leave a
-secret without a warehouse, but never a warehouse without its secret. `manage.py check_secrets` finds orphaned secrets.
+secret that no row refers to, but never a row without its secret. `manage.py check_secrets` finds orphaned secrets.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from icekeeper.kernel.ids import new_id
 from storage.credentials import Credential, read_credential
 from storage.models import Warehouse
 from storage.secrets.database import DatabaseSecrets
+from storage.secrets.owners import newest_secrets
 from storage.secrets.port import SecretMissing, SecretStore, SecretStoreUnavailable
 
 
@@ -132,8 +133,7 @@ def require_readable_secrets() -> None:
     """
     chosen, *others = secret_stores()
     chosen.require_readable()
-    named = Warehouse.objects.with_credential().order_by("-pk").values_list("secret_id", flat=True)
-    sample = [secret_id for secret_id in named[:SAMPLE_SIZE] if secret_id is not None]
+    sample = newest_secrets(SAMPLE_SIZE)
     if not sample or any(_has(chosen, secret_id) for secret_id in sample):
         return
     if not any(_has(store, secret_id) for store in others for secret_id in sample):

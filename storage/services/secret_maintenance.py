@@ -14,8 +14,9 @@ from django.db.models import Count
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
-from storage.models import Secret, Warehouse
+from storage.models import Secret
 from storage.secrets.database import KeyRing, WrongKey
+from storage.secrets.owners import SecretOwner, is_owned, list_owners
 from storage.secrets.port import SecretMissing, SecretStore, SecretUnreadable
 from storage.secrets.stores import database_secrets, read_secret, secret_stores
 from tenancy.actor import Actor
@@ -67,11 +68,6 @@ def find_unreadable_secrets() -> list[UUID]:
     return [secret_id for secret_id, ciphertext in rows.iterator(BATCH) if _plain(keys, ciphertext) is None]
 
 
-def warehouses_with_secrets(secret_ids: list[UUID]) -> list[tuple[UUID, str]]:
-    """Return ids and names of the warehouses of these secrets, in order."""
-    return list(Warehouse.objects.filter(secret_id__in=secret_ids).order_by("pk").values_list("pk", "name"))
-
-
 def _rotate_from(
     key_id: str | None, keys: KeyRing, so_far: Rotation, progress: Callable[[Rotation], None], batch: int
 ) -> None:
@@ -102,19 +98,19 @@ def _plain(keys: KeyRing, ciphertext: bytes | memoryview) -> bytes | None:
 
 
 GRACE_PERIOD: Final = timedelta(hours=1)
-"""A younger secret without a warehouse may belong to one that is being saved."""
+"""A younger secret may belong to a row that is being saved."""
 
 
 @dataclass(slots=True)
 class SecretMoveProgress:
-    """Number of moved secrets, and warehouses whose secret could not be moved, with the reason."""
+    """Number of moved secrets, and rows whose secret could not be moved, with the reason."""
 
     moved: int = 0
-    failed: list[tuple[UUID, str]] = field(default_factory=list)
+    failed: list[tuple[SecretOwner, str]] = field(default_factory=list)
 
 
 def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]) -> SecretMoveProgress:
-    """Move the secrets of warehouses from the other store to the store of new secrets, with the same ids.
+    """Move the secrets from the other store to the store of new secrets, with the same ids.
 
     Each is written, verified, and then deleted from the other store: this may be interrupted at any time, and run
     concurrently with servers that know both stores and with itself. Raises the errors of the stores.
@@ -123,7 +119,7 @@ def move_secrets(*, actor: Actor, progress: Callable[[SecretMoveProgress], None]
     so_far = SecretMoveProgress()
     for store in others:
         for secret_id in list(store.ids()):
-            owner = _owner(secret_id)
+            owner = next(list_owners([secret_id]), None)
             if owner is None:
                 continue
             try:
@@ -155,20 +151,16 @@ def _move(secret_id: UUID, former: SecretStore, chosen: SecretStore) -> None:
         kept = chosen.get(secret_id)
     if kept != document:
         raise SecretUnreadable(f"Secret {secret_id} differs between the two stores")
-    if _owner(secret_id) is None:
+    if not is_owned(secret_id):
         chosen.delete(secret_id)  # it was replaced before it was moved here
     former.delete(secret_id)
 
 
-def _owner(secret_id: UUID) -> UUID | None:
-    return Warehouse.objects.with_secret(secret_id).values_list("pk", flat=True).first()
-
-
 def find_orphans(store: SecretStore) -> Iterator[UUID]:
-    """Return secrets without a warehouse, which a crash can leave."""
+    """Return secrets that no row refers to, which a crash can leave."""
     before = now() - GRACE_PERIOD
     for secret_id in list(store.ids()):
-        if _created_at(secret_id) < before and _owner(secret_id) is None:
+        if _created_at(secret_id) < before and not is_owned(secret_id):
             yield secret_id
 
 
@@ -181,15 +173,13 @@ def delete_orphans(*, store: SecretStore) -> int:
     return count
 
 
-def find_unreadable() -> Iterator[tuple[UUID, str, str]]:
-    """Return id, name and reason of warehouses whose credential cannot be read from any store."""
-    having = Warehouse.objects.with_credential().order_by("pk").values_list("pk", "name", "secret_id")
-    for warehouse_id, name, secret_id in having:
+def find_unreadable() -> Iterator[tuple[SecretOwner, str]]:
+    """Yield the rows whose secret cannot be read from any store, with the reason."""
+    for owner in list_owners():
         try:
-            if secret_id is not None:
-                read_secret(secret_id)
+            read_secret(owner.secret_id)
         except CatalogError as error:
-            yield warehouse_id, name, error.message
+            yield owner, error.message
 
 
 def _created_at(secret_id: UUID) -> datetime:

@@ -214,7 +214,7 @@ def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch:
     assert len(in_vault.stored()) == 2
     assert kept().items() <= in_vault.stored().items()
     vault_secrets().delete(Warehouse.objects.get().secret_id)
-    with pytest.raises(CommandError, match="Credentials of 1 warehouses cannot be read:\nwarehouse wh "):
+    with pytest.raises(CommandError, match="1 secrets cannot be read:\nwarehouse wh "):
         run("check_secrets")
 
 
@@ -299,7 +299,7 @@ def test_secrets_that_cannot_be_moved_are_kept(in_fake: FakeVault, monkeypatch: 
     Secret.objects.update(ciphertext=b"broken")
     choose(monkeypatch, in_fake)
     with pytest.raises(
-        CommandError, match=f"1 credentials could not be moved:\nwarehouse {Warehouse.objects.get().pk}"
+        CommandError, match=f"1 credentials could not be moved:\nwarehouse wh \\({Warehouse.objects.get().pk}\\)"
     ):
         run("move_secrets")
     assert bytes(Secret.objects.get().ciphertext) == b"broken"

@@ -63,7 +63,7 @@ def test_every_secret_gets_the_first_key(monkeypatch: pytest.MonkeyPatch, bootst
     counts = {"not noted": 1, key_id(OLD): 2, key_id(NEW): 1, key_id(OTHER): 1}
     assert json.loads(reported) == {
         "dry-run": True, "key-in-use": key_id(NEW), "encrypted-anew": 4, "credentials-by-key": counts,
-        "unreadable": 0, "unreadable-warehouses": [],
+        "unreadable": 0, "unreadable-owners": [],
     }  # fmt: skip
     assert Secret.objects.filter(key_id=key_id(OLD)).count() == 2
     reported, progress = run()

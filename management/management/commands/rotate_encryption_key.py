@@ -6,28 +6,29 @@ from uuid import UUID
 from django.core.management.base import CommandError, CommandParser
 
 from management.management.operator_command import OperatorCommand, require_no_maintenance
+from management.management.secret_owners import describe_owner
+from storage.secrets.owners import list_owners
 from storage.secrets.stores import database_secrets
 from storage.services.secret_maintenance import (
     Rotation,
     count_secrets_by_key,
     find_unreadable_secrets,
     rotate_encryption_key,
-    warehouses_with_secrets,
 )
 from tenancy.actor import INTERNAL
 
 UNKNOWN_KEY = "not noted"
-MAX_NAMED_WAREHOUSES = 20
+MAX_NAMED_OWNERS = 20
 """In the error message; JSON lists all."""
 
 
 class Command(OperatorCommand):
     help = (
-        "Re-encrypt with LAKEKEEPER__PG_ENCRYPTION_KEY every warehouse credential in the database that is encrypted "
-        "with another key of ICEKEEPER__PG_ENCRYPTION_OLD_KEYS (on SQLite also the signing key). Servers may run if "
-        "all of them have both keys. The command may be stopped at any time; the next run continues. Exit status 1 if "
-        "credentials cannot be decrypted with any key; their warehouses are listed. Credentials are never printed. "
-        "See docs/secrets.md for a rotation without downtime."
+        "Re-encrypt with LAKEKEEPER__PG_ENCRYPTION_KEY every secret in the database, such as credentials of "
+        "warehouses, that is encrypted with another key of ICEKEEPER__PG_ENCRYPTION_OLD_KEYS (on SQLite also the "
+        "signing key). Servers may run if all of them have both keys. The command may be stopped at any time; the "
+        "next run continues. Exit status 1 if credentials cannot be decrypted with any key; their owners are "
+        "listed. Credentials are never printed. See docs/secrets.md for a rotation without downtime."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -84,18 +85,16 @@ def _described(
         "encrypted-anew": done,
         "credentials-by-key": {key_id or UNKNOWN_KEY: count for key_id, count in counts.items()},
         "unreadable": len(unreadable),
-        "unreadable-warehouses": [
-            {"warehouse-id": str(pk), "name": name} for pk, name in warehouses_with_secrets(unreadable)
-        ],
+        "unreadable-owners": [describe_owner(owner) for owner in list_owners(unreadable)],
     }
 
 
 def _error_message(unreadable: list[UUID]) -> str:
-    named = warehouses_with_secrets(unreadable)
-    shown = ", ".join(f"{name} ({pk})" for pk, name in named[:MAX_NAMED_WAREHOUSES])
-    more = f" and {len(named) - MAX_NAMED_WAREHOUSES} more" if len(named) > MAX_NAMED_WAREHOUSES else ""
-    owners = f" (warehouses: {shown}{more})" if named else " (no warehouse uses them)"
+    owners = list(list_owners(unreadable))
+    shown = ", ".join(f"{owner.type} {owner.name} ({owner.id})" for owner in owners[:MAX_NAMED_OWNERS])
+    more = f" and {len(owners) - MAX_NAMED_OWNERS} more" if len(owners) > MAX_NAMED_OWNERS else ""
+    named = f" ({shown}{more})" if owners else " (nothing uses them)"
     return (
-        f"{len(unreadable)} credentials cannot be decrypted with any key{owners}. Add their key to "
+        f"{len(unreadable)} credentials cannot be decrypted with any key{named}. Add their key to "
         "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS, or update the credentials of the warehouses"
     )
