@@ -389,6 +389,8 @@ LOGGING: dict[str, Any] = {
         # The access log has one line for each request (icekeeper.http); Django would add another.
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "ERROR"},
+        # Written only with LOG_CLOUDEVENTS, and then at any LOG_LEVEL.
+        "icekeeper.events": {"level": "INFO"},
         # At lower levels these log request parameters and responses, which contain keys.
         **{library: {"level": "WARNING"} for library in VERBOSE_LIBRARIES},
     },

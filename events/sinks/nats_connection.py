@@ -1,8 +1,8 @@
 """One connection to one NATS server, by nats-py, with what a delivery needs beyond it.
 
-`NatsConnection` avoids what nats-py does: it reconnects by itself, also to servers that others announce; its `flush`
-sends PING ahead of buffered messages, and returns without PONG when its reader has stopped; it sends credentials unencrypted
-to a `tls://` server that offers no TLS.
+`NatsConnection` avoids what nats-py does: it reconnects by itself, also to servers that others announce. Its `flush`
+sends PING ahead of buffered messages, and returns without PONG when its reader has stopped. It sends credentials
+unencrypted to a `tls://` server that offers no TLS.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ GUARDS = re.compile(
 )
 """Security settings of Lakekeeper. It would be unsafe to ignore an unknown one, which is misspelt or newer."""
 
-EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
-"""Lakekeeper's variables of events: an operator who sets them relies on events that this version does not publish."""
+EVENTS = re.compile(r"(NATS|KAFKA)(_|$)")
+"""Lakekeeper's variables of events: an operator who sets an unknown one relies on events that would be lost."""
 
 OFF = frozenset({"false", "off", "0", "no", "n", "f", "[]", "{}"})
-"""Values that disable such a security setting, or `LOG_CLOUDEVENTS`. The other variables of events contain text."""
+"""Values that disable such a security setting. Variables of events contain text."""
 
 
 class SettingsError(Exception):
@@ -71,7 +71,7 @@ class _Assignment:
     def problem(self) -> str | None:
         """The reason why a value that belongs to no setting prevents the start; None if it is only reported."""
         name = "__".join(self.path).upper()
-        is_text = EVENTS.match(name) is not None and name != "LOG_CLOUDEVENTS"
+        is_text = EVENTS.match(name) is not None
         if isinstance(self.value, str) and self.value.strip().lower() in OFF and not is_text:
             return None
         if is_group(self.path, Settings):
@@ -85,7 +85,7 @@ class _Assignment:
                 "name, or unset it"
             )
         if EVENTS.match(name):
-            return f"{self.variable} is set, but this version publishes no events: they would be lost. Unset it"
+            return f"{self.variable} is set, but no setting of events has this name. Correct its name, or unset it"
         return None
 
 

@@ -233,7 +233,7 @@ class AuditSettings(BaseModel):
 
 
 class EventSettings(BaseModel):
-    """`ICEKEEPER__EVENTS__*`: the outbox, which has an event for each change."""
+    """`ICEKEEPER__EVENTS__*`: the outbox, which has an event for each change, and NATS."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -244,6 +244,16 @@ class EventSettings(BaseModel):
     max_bytes: Annotated[int, Field(ge=0)] = Field(
         10 * 2**30,
         description="Maximum size of the events in the database; the worker deletes the oldest ones. `0`: unlimited",
+    )
+    nats_jetstream: bool = Field(
+        default=False,
+        description="Publish events to a stream of JetStream, which stores them and acknowledges each one. A stream "
+        "must exist for the subject LAKEKEEPER__NATS_TOPIC",
+    )
+    nats_ca_bundle: Path | None = Field(
+        None,
+        description="PEM file of the certificate authorities of NATS, for private certificates; with it, connections "
+        "require TLS",
     )
 
 

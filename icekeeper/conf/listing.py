@@ -52,6 +52,7 @@ _TAKES: dict[Any, str] = {
     float: "duration",
     SecretStr: "secret text",
     list[str]: "list",
+    dict[str, SecretStr]: "`{name=value,...}`",
     AnyHttpUrl: "address",
 }
 

@@ -28,6 +28,7 @@ from icekeeper.conf.authentication import (
     check_trusted_engines,
 )
 from icekeeper.conf.console import ConsoleSettings, UiSettings, check_console_providers
+from icekeeper.conf.event_sinks import EventSinkSettings
 from icekeeper.conf.external_services import (
     CelerySettings,
     KeyList,
@@ -67,7 +68,7 @@ from icekeeper.conf.values import (
 from icekeeper.conf.variables import variable_name
 
 
-class Settings(DatabaseSettings):
+class Settings(DatabaseSettings, EventSinkSettings):
     """All settings; field names follow the variable names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -390,6 +391,7 @@ class Settings(DatabaseSettings):
                 "LAKEKEEPER__PAGINATION_SIZE_DEFAULT must not be larger than LAKEKEEPER__PAGINATION_SIZE_MAX"
             )
         self.check_database()
+        self.check_event_sinks(self.events)
         for name in ("audience", "additional_issuers", "scope", "roles_claim", "display_name_template"):
             if getattr(self, f"openid_{name}") and not self.openid_provider_uri:
                 variable = f"LAKEKEEPER__OPENID_{name.upper()}"

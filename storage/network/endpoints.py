@@ -7,6 +7,8 @@ such as the metadata services of clouds, are always denied (`icekeeper.kernel.ht
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.conf import settings
 
 from icekeeper.kernel.errors.types import BadRequest
@@ -50,6 +52,18 @@ def require_valid_address(address: str, member: str) -> None:
     endpoint = read_endpoint(address, member)
     _require_allowed(endpoint, member)
     _resolve_safely(endpoint, member)
+
+
+def require_permitted_host(host: str, port: int, member: str) -> None:
+    """Check a host before the server connects to it with another protocol than HTTP, as `require_permitted_address`.
+
+    Entries of `allowed_endpoints` with a scheme do not allow it.
+    """
+    named = f"[{host}]" if ":" in host else host
+    endpoint = replace(read_endpoint(f"https://{named}:{port}", member), scheme="tcp")
+    _require_allowed(endpoint, member)
+    if _resolve_safely(endpoint, member) is None:
+        raise StoreUnavailable(f"{member}: the name of the host cannot be resolved")
 
 
 def require_allowed_address(address: str, member: str) -> None:

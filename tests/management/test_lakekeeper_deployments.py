@@ -203,10 +203,7 @@ ACCEPTED = {
     "docker-compose.yaml, Keycloak": (COMPOSE | KEYCLOAK, accepted("allowall")),
     "docker-compose.yaml, Keycloak and OpenFGA": (COMPOSE | KEYCLOAK | OPENFGA, accepted("openfga")),
     "docker-compose-build.yaml": (COMPOSE | BUILT | DEBUG, accepted("allowall", LOGGED)),
-    "tests/docker-compose.yaml without events": (
-        THEIR_TESTS | variables(OLD, LOG_CLOUDEVENTS="false"),
-        accepted("builtin", LOGGED, "LOG_CLOUDEVENTS"),
-    ),
+    "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, accepted("builtin", LOGGED)),
 }
 """By where it comes from: the environment, and what comes of it."""
 
@@ -214,8 +211,15 @@ NO_AUTHENTICATION = "`AUTHZ_BACKEND=openfga` without authentication"
 PLUS = "`AUTHZ_BACKEND=cedar`, `CEDAR__*`, `ADMISSION_ENFORCE__*`"
 NO_MOUNT = "`KV2__SECRET_MOUNT=<nil>`, which the chart writes for `secretBackend.type: kv2`"
 NO_STORE = "`KV2__URL` with neither `SECRET_BACKEND` nor `PG_ENCRYPTION_KEY`"
-EVENTS = "`NATS_*`, `KAFKA_*`, `LOG_CLOUDEVENTS=true`"
-UNKNOWN = "A variable below `OPENID_`, `OPENFGA__`, `TRUSTED_ENGINES__`, `KV2__` that this version does not know"
+HALF_EVENTS = (
+    "Half of a configuration of events: `NATS_ADDRESS` without `NATS_TOPIC`, `NATS_USER` without `NATS_PASSWORD`, "
+    "`KAFKA_CONFIG` without `KAFKA_TOPIC`, or the reverse"
+)
+WEAK_ACKS = "`KAFKA_CONFIG` with another value of `acks` than `all`"
+UNKNOWN = (
+    "A variable below `OPENID_`, `OPENFGA__`, `TRUSTED_ENGINES__`, `KV2__`, `NATS_`, `KAFKA_` that this version "
+    "does not know"
+)
 
 EMPTY_DATABASE = "`PG_DATABASE_URL_WRITE` or `PG_HOST_W` is empty, and neither has a value"
 NO_WRITE_DATABASE = (
@@ -307,7 +311,26 @@ REFUSED = {
         CHART | variables(ALLOW_ORIGIN="https://*.example.com"), BAD_ORIGIN, "origins such as https://app.example.com",
     ),
     "chart: a blank audience": (CHART | CHART_OIDC | variables(OPENID_AUDIENCE=" "), BLANK, "text that is not blank"),
-    "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, EVENTS, "publishes no events: they would be lost. Unset"),
+    **{
+        f"tests/docker-compose.yaml without {name}": (
+            THEIR_TESTS | THEIR_EVENTS | variables(OLD, **{name: ""}), HALF_EVENTS, cure,
+        )
+        for name, cure in {
+            "NATS_ADDRESS": "set LAKEKEEPER__NATS_ADDRESS, or unset LAKEKEEPER__NATS_TOPIC",
+            "NATS_TOPIC": "set LAKEKEEPER__NATS_TOPIC, or unset LAKEKEEPER__NATS_ADDRESS",
+            "NATS_USER": "LAKEKEEPER__NATS_PASSWORD: set both or none",
+            "NATS_PASSWORD": "LAKEKEEPER__NATS_PASSWORD: set both or none",
+            "KAFKA_TOPIC": "set LAKEKEEPER__KAFKA_TOPIC, or unset LAKEKEEPER__KAFKA_CONFIG",
+            "KAFKA_CONFIG": "set LAKEKEEPER__KAFKA_CONFIG, or unset LAKEKEEPER__KAFKA_TOPIC",
+        }.items()
+    },
+    "tests/docker-compose.yaml with acks=1": (
+        THEIR_TESTS | THEIR_EVENTS | variables(OLD, KAFKA_CONFIG='{"bootstrap.servers"="k","acks"="1"}'), WEAK_ACKS,
+        "acks must be all",
+    ),
+    "a newer setting of events": (
+        CHART | variables(NATS_NEWER_CHECK="x"), UNKNOWN, "no setting of events has this name. Correct its name",
+    ),
     "a newer setting": (
         CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "it would protect nothing. Correct its name",
     ),

@@ -18,7 +18,7 @@ from tests.parts import (
     fake_gcs,
     flink,
     iceberg_js,
-    kafka_connect,
+    kafka,
     keycloak,
     minio,
     opa,
@@ -36,7 +36,7 @@ from tests.parts.process import PartError
 Lanes = tuple[tuple[Callable[[], object], ...], ...]
 
 LANES: Lanes = (
-    (rck.install_jars, keycloak.install, kafka_connect.JARS.install),
+    (rck.install_jars, keycloak.install, kafka.JARS.install),
     (azurite.PACKAGE.install, iceberg_js.PACKAGE.install, chromium.AXE.install, seaweedfs.install, sail.install),
     (fake_gcs.PROGRAM.install, opa.PROGRAM.install, openfga.PROGRAM.install, minio.PROGRAM.install),
 )

@@ -20,9 +20,10 @@ from tests.parts import (
     faketime,
     flink,
     iceberg_js,
-    kafka_connect,
+    kafka,
     keycloak,
     minio,
+    nats,
     opa,
     openfga,
     postgres,
@@ -149,8 +150,12 @@ def _find_iceberg_js() -> Found | Missing:
     return Found("iceberg-js", iceberg_js.PACKAGE.version, f"run by {words[0]}")
 
 
-def _find_kafka_connect() -> Found | Missing:
-    return _find_java_program("Kafka Connect", kafka_connect.JARS.version, kafka_connect.JARS.find(), "make parts")
+def _find_kafka(name: str) -> Found | Missing:
+    return _find_java_program(name, kafka.JARS.version, kafka.JARS.find(), "make parts")
+
+
+def _find_nats() -> Found | Missing:
+    return _find_package("NATS", nats.find_program(), [nats.find_program() or "", "--version"], nats.CURE)
 
 
 def _find_trino() -> Found | Missing:
@@ -215,7 +220,9 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "opa": lambda: _find_go_program("Open Policy Agent", opa.PROGRAM),
     "sail": _find_sail,
     "iceberg_js": _find_iceberg_js,
-    "kafka_connect": _find_kafka_connect,
+    "kafka": lambda: _find_kafka("Kafka"),
+    "kafka_connect": lambda: _find_kafka("Kafka Connect"),
+    "nats": _find_nats,
 }
 
 LARGE_ENGINES: dict[str, Callable[[], Found | Missing]] = {"trino": _find_trino, "flink": _find_flink}

@@ -18,8 +18,8 @@ begin with `ICEKEEPER__`. The parts of a name are joined by two underscores.
 
 An invalid value stops every command with an error that names the variable, its value and the accepted values. The same
 applies to Lakekeeper's variables for protections that this version does not have (`CEDAR__*`, `ADMISSION_ENFORCE*`,
-...) and for events, which this version does not publish (`NATS_*`, `KAFKA_*`, `LOG_CLOUDEVENTS=true`). Other unknown
-variables are logged as a warning when the server starts.
+...) and to unknown variables of events (`NATS_*`, `KAFKA_*`). Other unknown variables are logged as a warning when the
+server starts.
 
 ## Values
 

@@ -155,44 +155,6 @@ def test_guards_that_are_off_guard_nothing() -> None:
     assert read_settings(off)[0] == Settings()
 
 
-@pytest.mark.parametrize("prefix", ["LAKEKEEPER__", "ICEBERG_REST__", "lakekeeper__"])
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("NATS_ADDRESS", "nats://nats:4222"),
-        ("NATS_PASSWORD", "canary"),
-        ("KAFKA_CONFIG", '{"bootstrap.servers"="kafka:9092","sasl.password"="canary"}'),
-        ("KAFKA_TOPIC", "events"),
-        ("LOG_CLOUDEVENTS", "true"),
-        ("LOG_CLOUDEVENTS", '"true"'),
-        ("NATS_ADDRESS", "off"),
-        ("NATS_PASSWORD", "0"),
-        ("KAFKA_TOPIC", "false"),
-        ("KAFKA_CONFIG", "{}"),
-        ("NATS", "{address=nats://nats:4222,password=canary}"),
-        ("KAFKA", '{topic=events,config={"sasl.password"=canary}}'),
-    ],
-)
-def test_events_without_a_publisher_stop_the_start(prefix: str, name: str, text: str) -> None:
-    variable = prefix + name
-    with pytest.raises(SettingsError) as refused:
-        read_settings({variable: text})
-    assert refused.value.problems == [
-        f"{variable} is set, but this version publishes no events: they would be lost. Unset it"
-    ]
-
-
-@pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "off", "0", "no", "n", "F", " No "])
-def test_events_that_are_off_ask_for_nothing(text: str) -> None:
-    assert read_settings({"LAKEKEEPER__LOG_CLOUDEVENTS": text})[0] == Settings()
-
-
-@pytest.mark.parametrize("text", ["", '""'])
-def test_empty_variables_of_events_ask_for_nothing(text: str) -> None:
-    names = ("NATS_ADDRESS", "KAFKA_CONFIG", "NATS", "KAFKA")
-    assert read_settings({f"LAKEKEEPER__{name}": text for name in names})[0] == Settings()
-
-
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
