@@ -19,6 +19,8 @@ from icekeeper.kernel.json.strict import write_json
 GAP_TYPE: Final = "eventsDeleted"
 """Type of the event that a receiver gets instead of events that were deleted before they were delivered."""
 
+CONNECTION_TEST_TYPE: Final = "testEventSink"
+
 SOURCE_PREFIX: Final = "uri:iceberg-catalog-service:"
 TABULAR_TYPES: Final = frozenset({"table", "view", "generic-table"})
 
@@ -125,6 +127,18 @@ def gap_event(event_id: UUID, first: int, last: int, *, server_id: UUID) -> Clou
     }
     data = write_json({"first-position": first, "last-position": last, "reason": "retention"})
     return CloudEvent(last, GAP_TYPE, attributes, data)
+
+
+def connection_test_event(event_id: UUID, *, server_id: UUID) -> CloudEvent:
+    """Return an event that tests the connection to a receiver; it is in no outbox."""
+    attributes: dict[str, str | int] = {
+        "specversion": "1.0",
+        "id": str(event_id),
+        "source": f"{SOURCE_PREFIX}{server_id}",
+        "type": CONNECTION_TEST_TYPE,
+        "datacontenttype": "application/json",
+    }
+    return CloudEvent(0, CONNECTION_TEST_TYPE, attributes, b"null")
 
 
 def _location_attributes(event: StoredEvent, *, with_names: bool) -> dict[str, str | int]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
 from django.db import models
 
-from events.cloud_events import Payload
+from events.cloud_events import CloudEvent, Payload
 from events.outbox import EventFilter
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json.strict import write_json
 
 
 class EventSink(models.Model):
@@ -81,6 +83,17 @@ def filter_of(document: dict[str, Any]) -> EventFilter:
     )
 
 
+def stored_filter(event_filter: EventFilter) -> dict[str, Any]:
+    """Return the `filter` column of a filter; kinds without values are left out."""
+    kinds = {
+        "projects": list(event_filter.projects),
+        "warehouses": [str(each) for each in event_filter.warehouses],
+        "namespaces": [list(levels) for levels in event_filter.namespaces],
+        "types": list(event_filter.types),
+    }
+    return {name: values for name, values in kinds.items() if values}
+
+
 class DeadLetter(models.Model):
     """An event that the receiver of a sink rejected, with the reason. Later events were delivered without it."""
 
@@ -92,6 +105,7 @@ class DeadLetter(models.Model):
     object_key = models.CharField(max_length=300)
     error = models.TextField()
     at = models.DateTimeField(default=now)
+    is_redelivered = models.BooleanField(default=False, help_text="It is sent again, and deleted when that succeeds.")
     event = models.TextField(help_text="The CloudEvent as JSON, as it was sent.")
 
     class Meta:
@@ -100,3 +114,21 @@ class DeadLetter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} {self.position}"
+
+    def cloud_event(self) -> CloudEvent:
+        """Return the event as it was sent."""
+        attributes = json.loads(self.event)
+        data = write_json(attributes.pop("data"))
+        return CloudEvent(self.position, attributes.get("subject", self.object_key), attributes, data)
+
+
+def dead_letter_of(sink_id: UUID, event: CloudEvent, error: str) -> DeadLetter:
+    return DeadLetter(
+        sink_id=sink_id,
+        position=event.position,
+        event_id=UUID(event.id),
+        type=event.type,
+        object_key=str(event.attributes.get("objectkey", "")),
+        error=error,
+        event=event.structured.decode(),
+    )

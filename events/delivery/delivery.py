@@ -23,10 +23,11 @@ from events.delivery.leases import (
     record_progress,
     release_lease,
 )
-from events.models import DeadLetter, EventSink
+from events.models import DeadLetter, EventSink, dead_letter_of
 from events.outbox import read_batch
 from events.publication import State
 from events.sinks.port import DeliveryError, EventRejected, Sink
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import batches
 from icekeeper.kernel.retry import backoff_seconds
 
@@ -65,6 +66,7 @@ class Delivery:
         self._sink: Sink | None = None
         self._failures = row.failures
         self._dead_letters = row.dead_letters.count()
+        self._has_redelivered = False
         self.retry_at = 0.0
         """When the next batch is due, on the monotonic clock."""
         self.extend()
@@ -76,6 +78,7 @@ class Delivery:
     def deliver(self, state: State) -> bool:
         """Deliver one batch of the published events; return whether there is more to deliver at once."""
         try:
+            self._redeliver()
             if self.position < state.deleted:
                 self._report_gap(state.deleted)
                 return True
@@ -186,15 +189,25 @@ class Delivery:
 
     def _dead_letter(self, event: CloudEvent, error: EventRejected) -> DeadLetter:
         logger.error("event rejected: %s", error, extra={"sink": self.name, "position": event.position})
-        return DeadLetter(
-            sink_id=self._row.pk,
-            position=event.position,
-            event_id=UUID(event.id),
-            type=event.type,
-            object_key=str(event.attributes.get("objectkey", "")),
-            error=str(error),
-            event=event.structured.decode(),
-        )
+        return dead_letter_of(self._row.pk, event, str(error))
+
+    def _redeliver(self) -> None:
+        """Send the dead letters that an administrator wants to be sent again; delete those that are acknowledged.
+
+        Only once for a lease: the request to send them ends the former one.
+        """
+        if self._has_redelivered:
+            return
+        letters = list(self._row.dead_letters.filter(is_redelivered=True).order_by("position"))
+        for letter in letters:
+            self._require_time()
+            error = self._connection().send([letter.cloud_event()]).get(0)
+            if error is None:
+                letter.delete()
+                self._dead_letters -= 1
+            else:
+                DeadLetter.objects.filter(pk=letter.pk).update(is_redelivered=False, error=str(error), at=now())
+        self._has_redelivered = True
 
     def _require_few_dead_letters(self) -> None:
         """Raise `DeliveryError` if the sink has too many dead letters."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from threading import Condition, Thread
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from events.delivery.delivery import Delivery, OpenSink
@@ -41,7 +41,8 @@ logger = logging.getLogger("icekeeper.events")
 class Dispatcher:
     """Delivers events from `start` to `stop`; not while `is_paused` returns true (maintenance mode).
 
-    `from_settings` are the names of the sinks of the settings, which this process can open.
+    `from_settings` are the names of the sinks of the settings, which this process can open; `create_rows` creates their
+    rows.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class Dispatcher:
         *,
         server_id: Callable[[], UUID],
         open_sink: OpenSink,
-        from_settings: Mapping[str, Any],
+        from_settings: Collection[str],
+        create_rows: Callable[[], None],
         is_paused: Callable[[], bool],
     ) -> None:
         self._server_id, self._open_sink, self._is_paused = server_id, open_sink, is_paused
-        self._from_settings = from_settings
+        self._from_settings, self._create_rows = from_settings, create_rows
+        self._has_rows = False
         self._publisher = Publisher()
         self._state = State(0, 0, 0)
         self._changed = Condition()
@@ -77,6 +80,7 @@ class Dispatcher:
 
     def run_once(self) -> None:
         """Publish, and deliver what is published to each sink that no other worker has, in this thread."""
+        self._create_rows()
         state = self._publisher.publish()
         for lease in claim_sinks(from_settings=self._from_settings, except_for=(), limit=MAX_SINKS):
             try:
@@ -98,6 +102,9 @@ class Dispatcher:
                     self._changed.wait(POLL_SECONDS)
 
     def _step(self) -> None:
+        if not self._has_rows:
+            self._create_rows()
+            self._has_rows = True
         state, now = self._publisher.publish(), time.monotonic()
         if state != self._state:
             with self._changed:
@@ -148,6 +155,7 @@ class Runner:
         self.delivery: Delivery | None = None
         self.is_stopped = False
         self.position = -1
+        """Up to where everything is delivered; -1 when something else than events after it is due."""
         self.due = 0.0
         """When the next batch is due, on the monotonic clock."""
         self._began = 0.0
@@ -170,7 +178,8 @@ class Runner:
             if self.delivery is None:
                 self.delivery = self._open_delivery()
             self.delivery.deliver(state)
-            self.position, self.due = self.delivery.position, self.delivery.retry_at
+            self.due = self.delivery.retry_at
+            self.position = -1 if self.due else self.delivery.position
         except LeaseLost:
             self.is_stopped = True
             logger.info("the sink was changed, or another worker delivers to it")

@@ -64,6 +64,11 @@ class SinkDefinition(NamedTuple):
             raise InvalidConfiguration(errors)
         return cls(public, secret)
 
+    @property
+    def kind(self) -> str:
+        """The type of the sink, one of `KINDS`."""
+        return next(kind for kind, (public, _) in KINDS.items() if isinstance(self.configuration, public))
+
     def stored_configuration(self) -> dict[str, Any]:
         """Return the public part as JSON values."""
         return self.configuration.model_dump(mode="json", by_alias=True, exclude_none=True)

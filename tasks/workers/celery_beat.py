@@ -1,4 +1,7 @@
-"""Celery's beat: messages when tasks become due, and the periodic jobs of workers. Several may run."""
+"""Celery's beat: messages when tasks become due, the periodic jobs of workers, and deliveries of events.
+
+Several may run.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any, Final
 from celery.beat import Scheduler as BeatScheduler
 from django.conf import settings
 
+from events.delivery.process import dispatcher_of_process
 from tasks.queue.celery_app import CELERY_QUEUES
 from tasks.queue.celery_messages import Broker
 from tasks.queue.leases import due_queues
@@ -66,6 +70,9 @@ class TaskScheduler(BeatScheduler):  # type: ignore[misc]  # Celery has no types
                 jobs = Scheduler(jobs_of_workers(), is_paused=is_read_only_now, actor=INTERNAL)
                 jobs.start()
                 self._opened.callback(jobs.stop)
+                dispatcher = dispatcher_of_process()
+                dispatcher.start()
+                self._opened.callback(dispatcher.stop)
                 self._step = self._opened.enter_context(self._worker.open_pool())
             self._step()
         finally:

@@ -1,4 +1,4 @@
-"""The worker process: executes due tasks in threads, woken when one is due, and runs periodic jobs at the same time."""
+"""The worker process: executes due tasks in threads, woken when one is due; runs periodic jobs and delivers events."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import close_old_connections, connections
 
+from events.delivery.process import dispatcher_of_process
 from tasks.models import NO_ID
 from tasks.queue.leases import (
     Lease,
@@ -220,12 +221,17 @@ def run_worker(*, parent: int | None = None, once: bool = False, queues: Sequenc
     slots = {queue: count for queue, count in slots_by_setting().items() if queues is None or queue in queues}
     worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, slots=slots, parent=parent)
     worker.stop_on_signals()
+    dispatcher = dispatcher_of_process()
     if once:
         worker.run_once()
+        if not is_read_only_now():
+            dispatcher.run_once()
         return
     scheduler = Scheduler(jobs_of_workers(), is_paused=is_read_only_now, actor=INTERNAL)
     scheduler.start()
+    dispatcher.start()
     try:
         worker.run()
     finally:
+        dispatcher.stop()
         scheduler.stop()

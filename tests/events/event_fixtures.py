@@ -74,6 +74,7 @@ def dispatcher(sink: Sink | Callable[[EventSink], Sink], *, from_settings: Seque
     return Dispatcher(
         server_id=lambda: SERVER_ID,
         open_sink=sink if not isinstance(sink, Sink) else lambda _: sink,
-        from_settings=dict.fromkeys(from_settings),
+        from_settings=from_settings,
+        create_rows=lambda: None,
         is_paused=lambda: False,
     )
