@@ -69,12 +69,17 @@ def accept(_: CloudEvent) -> None:
     return None
 
 
-def dispatcher(sink: Sink | Callable[[EventSink], Sink], *, from_settings: Sequence[str] = ()) -> Dispatcher:
+def dispatcher(
+    sink: Sink | Callable[[EventSink], Sink],
+    *,
+    from_settings: Sequence[str] = (),
+    is_paused: Callable[[], bool] = lambda: False,
+) -> Dispatcher:
     """Return a dispatcher that has not started, for which each sink of the database is `sink`."""
     return Dispatcher(
         server_id=lambda: SERVER_ID,
         open_sink=sink if not isinstance(sink, Sink) else lambda _: sink,
         from_settings=from_settings,
         create_rows=lambda: None,
-        is_paused=lambda: False,
+        is_paused=is_paused,
     )
