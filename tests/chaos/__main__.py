@@ -2,7 +2,7 @@
 
 Two servers, two workers, PostgreSQL and MinIO run as processes, in one form with `manage.py worker`, in the other with
 Celery, two beats and Redis. Clients create, change, drop and restore tables, and an operator stops, starts and retries
-tasks, while parts are killed, stopped or interrupted, one at a time.
+tasks, while parts are killed, stopped or interrupted, one at a time. Events are delivered to NATS, a webhook and Kafka.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.chaos.checks import problems, summary, wait_until_drained
+from tests.chaos.checks import problems, summary, wait_until_delivered, wait_until_drained
 from tests.chaos.cluster import FORMS, Cluster
 from tests.chaos.load import Client, Operator
 
@@ -40,11 +40,13 @@ def run(home: Path, *, seconds: float, seed: int, form: str) -> list[str]:
                 each.result()
         operator.start_all()
         started = time.monotonic()
-        stuck = wait_until_drained(cluster)
+        stuck = wait_until_drained(cluster) or wait_until_delivered(cluster)
         print(summary(cluster, clients, operator))
         if stuck is not None:  # what is left of dropped tables then follows from that
             return [stuck, *cluster.last_warnings()]
-        print(f"all tasks ended {time.monotonic() - started:.0f} s after the last fault")
+        print(
+            f"all tasks ended, and all events were delivered, {time.monotonic() - started:.0f} s after the last fault"
+        )
         return list(problems(cluster, clients, operator))
 
 

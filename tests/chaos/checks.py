@@ -38,12 +38,58 @@ def wait_until_drained(cluster: Cluster) -> str | None:
         time.sleep(1)
 
 
+def wait_until_delivered(cluster: Cluster) -> str | None:
+    """Wait until each sink has all events; return those that have not when nothing changes for `MAX_DRAIN_SECONDS`."""
+    cluster.receivers.calm()
+    seen: list[tuple[Any, ...]] = []
+    until = 0.0
+    while True:
+        left = _rows(
+            cluster,
+            "SELECT name, position, failures, last_error FROM events_eventsink"
+            " WHERE position < (SELECT max(position) FROM tenancy_outboxevent) ORDER BY name",
+        )
+        names = {name for (name,) in _rows(cluster, "SELECT name FROM events_eventsink")}
+        if not left and names == set(cluster.receivers.names):
+            return None
+        if left != seen:
+            seen, until = left, time.monotonic() + MAX_DRAIN_SECONDS
+        if time.monotonic() > until:
+            return f"events are not delivered: {left}, sinks: {sorted(names)}"
+        time.sleep(0.5)
+
+
 def problems(cluster: Cluster, clients: Sequence[Client], operator: Operator) -> Iterator[str]:
     """Yield each violation in words."""
     yield from _changes(cluster, [*clients, operator])
     yield from _sequences(cluster)
     yield from _tables(cluster, clients)
     yield from _tasks(cluster)
+    yield from _deliveries(cluster)
+
+
+def _deliveries(cluster: Cluster) -> Iterator[str]:
+    """Each event was delivered to each sink, in the order of its object, and no other one; repetitions are allowed."""
+    published = {
+        str(event): (key, number)
+        for event, key, number in _rows(cluster, "SELECT event_id, object_key, sequence FROM tenancy_outboxevent")
+    }
+    for name, received in cluster.receivers.received().items():
+        first_times = list(dict.fromkeys(received))
+        ids = {each.id for each in first_times}
+        if len(ids) != len(first_times):
+            yield f"{name} received an id with different contents"
+        missing = sorted(set(published) - ids)
+        if missing:
+            yield f"{len(missing)} events did not reach {name}: {[published[each] for each in missing[:5]]}"
+        for each in first_times:
+            if published.get(each.id) != (each.object_key, each.sequence):
+                yield f"{name} received {each}, which is no event"
+        last: dict[str, int] = defaultdict(int)
+        for each in first_times:
+            if each.sequence != last[each.object_key] + 1:
+                yield f"{name} received {each} after number {last[each.object_key]}"
+            last[each.object_key] = each.sequence
 
 
 def _changes(cluster: Cluster, senders: Sequence[Sender]) -> Iterator[str]:
@@ -167,6 +213,7 @@ def summary(cluster: Cluster, clients: Sequence[Client], operator: Operator) -> 
             f"requests: {len(writes)}: {dict(sorted(counts.items()))}",
             f"compared: {len(writes)} requests with their audit records and events, {tables} tables with their files",
             f"compared: the order of {events} events of {objects} objects",
+            f"received by sinks: { {name: len(each) for name, each in cluster.receivers.received().items()} }",
             f"tasks (queue, status, number, attempts): {[(q, s, n, int(a)) for q, s, n, a in tasks]}",
         ]
     )

@@ -18,6 +18,7 @@ import requests
 from celery import Celery
 
 from tests.chaos.load import Warehouse
+from tests.chaos.receivers import Receivers
 from tests.parts import process
 from tests.parts.minio import Minio
 from tests.parts.postgres import Postgres
@@ -75,13 +76,14 @@ class Program:
 
 
 class Cluster:
-    """Two servers, PostgreSQL, MinIO, and what executes tasks. A context manager.
+    """Two servers, PostgreSQL, MinIO, receivers of events, and what executes tasks. A context manager.
 
-    In the form `worker` these are two workers; in the form `celery` two Celery workers, two beats and Redis.
+    In the form `worker` these are two workers, and Kafka is one of the receivers; in the form `celery` two Celery
+    workers, two beats and Redis.
     """
 
     def __init__(self, home: Path, seed: int, form: str) -> None:
-        self.home, self.form = home, form
+        self.home, self.form, self.seed = home, form, seed
         self.random = random.Random(f"{seed} faults")
         self.counts: Counter[str] = Counter()
         self._stack = ExitStack()
@@ -102,10 +104,11 @@ class Cluster:
         enter = self._stack.enter_context
         self.postgres = enter(Postgres())
         self.minio = enter(Minio(self.home / "minio"))
-        settings = SETTINGS
+        self.receivers = enter(Receivers(self.home / "receivers", self.seed, has_kafka=self.form == "worker"))
+        settings = SETTINGS | self.receivers.settings
         if self.form == "celery":
             self.redis = enter(Redis(self.home / "redis"))
-            settings = SETTINGS | {"ICEKEEPER__CELERY__BROKER_URL": self.redis.url}
+            settings |= {"ICEKEEPER__CELERY__BROKER_URL": self.redis.url}
         self.servers = [
             CatalogServer(
                 self.home / f"server{number}", database_url=self.postgres.url, workers=2,
@@ -128,6 +131,7 @@ class Cluster:
             self.warehouses.append(Warehouse(identifier, bucket, name == "soft"))
             for queue in ("soft_deletion", "tabular_purge"):
                 self._let_leases_end_soon(identifier, queue)
+        self.receivers.create_webhook(self.servers[0])
         self._start_workers()
 
     def _let_leases_end_soon(self, warehouse_id: str, queue: str) -> None:
@@ -183,6 +187,7 @@ class Cluster:
             "cut database sessions": self._cut_sessions,
             "kill MinIO": lambda: self.minio.restart_after_kill(self.random.uniform(0, 2)),
             "MinIO does not respond": self._silence_minio,
+            **self.receivers.faults(),
         }
         if self.form == "celery":
             faults |= {
