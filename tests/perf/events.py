@@ -45,6 +45,11 @@ SELECT gen_random_uuid(), 'table:' || n % {objects}, n / {objects} + 1, 'updateT
   FROM generate_series(0, {events} - 1) AS n RETURNING position
 """
 
+_CHANGE: Final = """
+UPDATE events_eventsink SET is_paused = {is_paused}, lease = lease + 1, leased_until = NULL,
+       position = (SELECT max(position) FROM tenancy_outboxevent) RETURNING 1
+"""
+
 
 class EventBench:
     """Starts the servers of each measurement below `home`, and prints its figures."""
@@ -58,7 +63,7 @@ class EventBench:
     @contextmanager
     def catalog(self, name: str, settings: Mapping[str, str]) -> Iterator[CatalogServer]:
         """Run a server without a worker, with a new database."""
-        home = self.home / name
+        home = self.home / f"catalog-{name}"
         home.mkdir()
         url = self.postgres.create_database(name)
         with CatalogServer(
@@ -109,7 +114,7 @@ class EventBench:
         for number in range(2 * self.options.slices):
             is_delivering = number % 4 in {0, 3}
             _set_paused(server, is_paused=not is_delivering)
-            job = Job(server.port, operations, SLICE_SECONDS)  # type: ignore[arg-type]
+            job = Job(server.port, operations, SLICE_SECONDS)
             sums[is_delivering].add(measure(job, clients=clients, trees={}))
         delivered = rows(server, "SELECT delivered FROM events_eventsink")[0][0]
         ratio = sums[True].rate / sums[False].rate
@@ -133,11 +138,7 @@ class EventBench:
 
 def _set_paused(server: CatalogServer, *, is_paused: bool) -> None:
     """Pause the sink, or let it continue with the next event; wait until its worker has noticed."""
-    rows(
-        server,
-        f"UPDATE events_eventsink SET is_paused = {is_paused}, lease = lease + 1, leased_until = NULL,"
-        " position = (SELECT max(position) FROM tenancy_outboxevent) RETURNING 1",
-    )
+    rows(server, _CHANGE.format(is_paused=is_paused))
     until = time.monotonic() + 10
     while not is_paused and not rows(server, "SELECT 1 FROM events_eventsink WHERE leased_until IS NOT NULL"):
         if time.monotonic() > until:
