@@ -49,7 +49,7 @@ MANAGES: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
     T.PROJECT: ("project_admin", T.PROJECT),
     T.ROLE: ("security_admin", T.PROJECT),
     T.TAG: ("security_admin", T.PROJECT),
-    T.WAREHOUSE: ("security_admin", T.PROJECT),
+    T.WAREHOUSE: ("project_admin", T.PROJECT),
     **dict.fromkeys((T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE), ("ownership", T.WAREHOUSE)),
 }
 """The grant (privilege, object) that allows a user to grant every privilege on an object of the type."""
