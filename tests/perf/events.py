@@ -95,6 +95,7 @@ class EventBench:
         with Nats(self.home / "nats-of-commits") as nats_server:
             where = {"LAKEKEEPER__NATS_ADDRESS": nats_server.url, "LAKEKEEPER__NATS_TOPIC": SUBJECT}
             with self.catalog("commits", where) as server:
+                server.create_warehouse("bench")
                 contents = Contents(server.port, server.warehouse)
                 contents.create_written()
                 worker = start_worker(server)
