@@ -9,12 +9,10 @@ import pytest
 from django.conf import settings
 from django.db import transaction
 
-from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.changes.kinds import Change
-from tenancy.changes.retention import delete_old_events
 from tenancy.changes.transaction import change
 from tenancy.models import AuditRecord, ObjectSequence, OutboxEvent, Securable
 from tests.harness.threads import at_once
@@ -155,21 +153,3 @@ def test_concurrent_changes_of_an_object_get_consecutive_numbers() -> None:
     at_once(*(partial(write, number) for number in range(4)))
     shared = OutboxEvent.objects.filter(object_key="role:shared").order_by("sequence")
     assert list(shared.values_list("sequence", flat=True)) == list(range(1, 21))
-
-
-def test_retention_deletes_events_and_the_numbers_of_deleted_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    Securable.objects.create(id="role:kept", type="role", object_id="kept", path="role:kept/")
-    with change(INTERNAL) as tx:
-        for subject in ("kept", "deleted"):
-            tx.record(Change.ROLE_CREATED, subject=subject, project="p")
-        tx.record(Change.USER_DELETED, subject="oidc~alice")
-    assert delete_old_events(actor=INTERNAL) == 0
-    later = now()
-    monkeypatch.setattr(settings.ICEKEEPER.events, "retention", 0)
-    assert delete_old_events(actor=INTERNAL) == 0
-    monkeypatch.setattr(settings.ICEKEEPER.events, "retention", 60)
-    monkeypatch.setattr("tenancy.changes.retention.now", lambda: later.replace(year=later.year + 1))
-    assert delete_old_events(actor=INTERNAL, batch=2) == 3
-    assert not OutboxEvent.objects.exists()
-    numbers = ObjectSequence.objects.order_by("object_key").values_list("object_key", "number")
-    assert list(numbers) == [("role:kept", 1), ("user:oidc~alice", 1)]
