@@ -29,6 +29,7 @@ from events.publication import State
 from events.sinks.port import DeliveryError, EventRejected, Sink
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import batches
+from icekeeper.kernel.metrics import delivery_ended
 from icekeeper.kernel.retry import backoff_seconds
 
 BATCH_SIZE: Final = 500
@@ -67,6 +68,7 @@ class Delivery:
         self._failures = row.failures
         self._dead_letters = row.dead_letters.count()
         self._has_redelivered = False
+        self._pending_since = now()
         self.retry_at = 0.0
         """When the next batch is due, on the monotonic clock."""
         self.extend()
@@ -81,7 +83,7 @@ class Delivery:
             self._redeliver()
             if self.position < state.deleted:
                 self._report_gap(state.deleted)
-                return True
+                return not self.retry_at
             batch = read_batch(
                 "default",
                 after=self.position,
@@ -93,6 +95,7 @@ class Delivery:
             events = [cloud_event_of(each, server_id=self._server_id, payload=self._payload) for each in batch.events]
             if events:
                 self._require_few_dead_letters()
+                self._pending_since = batch.events[0].at
             self._send(events, through=batch.through)
         except DeliveryError as error:
             self._fail(error, Progress(self.position))
@@ -155,7 +158,7 @@ class Delivery:
         return self._sink
 
     def _record(self, progress: Progress) -> None:
-        if progress.position == self.position and not progress.dead_letters:
+        if progress.position == self.position and not progress.dead_letters and not self.retry_at:
             return
         record_progress(self.lease, progress)
         self.extend()
@@ -163,6 +166,7 @@ class Delivery:
         if self._failures:
             logger.info("events are delivered again", extra={"sink": self.name})
         self.position, self._failures, self.retry_at = progress.position, 0, 0.0
+        delivery_ended(self.name, delivered=progress.delivered, has_failed=False, lag_seconds=0.0)
 
     def _fail(self, error: DeliveryError, progress: Progress) -> None:
         self._close_sink()
@@ -176,6 +180,8 @@ class Delivery:
         record_failure(self.lease, progress, error=str(error), pause=pause)
         self.extend()
         self.position, self.retry_at = progress.position, time.monotonic() + pause
+        lag = (now() - self._pending_since).total_seconds()
+        delivery_ended(self.name, delivered=progress.delivered, has_failed=True, lag_seconds=lag)
 
     def _report_gap(self, deleted: int) -> None:
         """Send an event that reports events that were deleted before they were delivered."""

@@ -120,6 +120,14 @@ class Metrics:
             job, multiprocess_mode="livemin",
         )  # fmt: skip
 
+        # Deliveries of events. `sink` is the name of a sink, of which a server has 64 at most.
+        self.events_delivered = counter("icekeeper_events_delivered", "Events that receivers acknowledged", ["sink"])
+        self.event_failures = counter("icekeeper_event_delivery_failures", "Deliveries that failed", ["sink"])
+        self.event_lag = gauge(
+            "icekeeper_event_lag_seconds", "Age of the next event when the last delivery failed; 0 after a success",
+            ["sink"], multiprocess_mode="livemax",
+        )  # fmt: skip
+
         # The processes that serve requests. Names that start with `process_` are those of Prometheus' own libraries.
         self.workers = gauge("icekeeper_workers", "Processes that serve requests")
         self.cpu_seconds = counter("process_cpu_seconds", "CPU time of the workers")
@@ -172,6 +180,15 @@ def job_ended(job: str, seconds: float, *, is_ok: bool) -> None:
     known.job_seconds.labels(job).observe(seconds)
     if is_ok:
         known.job_last_success.labels(job).set(time())
+
+
+def delivery_ended(sink: str, *, delivered: int, has_failed: bool, lag_seconds: float) -> None:
+    """Record a delivery of events to the sink with this name."""
+    known = metrics()
+    known.events_delivered.labels(sink).inc(delivered)
+    if has_failed:
+        known.event_failures.labels(sink).inc()
+    known.event_lag.labels(sink).set(lag_seconds)
 
 
 def store_call_ended(store: str, operation: Operation, seconds: float, *, is_ok: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -53,7 +53,7 @@ def failing(*failing_times: tuple[str, int, DeliveryError]) -> Callable[[CloudEv
 
     def respond(event: CloudEvent) -> DeliveryError | None:
         for each in left:
-            if (event.key, event.attributes["objectsequence"]) == (each[0], str(each[1])):
+            if (event.key, event.attributes.get("objectsequence", "0")) == (each[0], str(each[1])):
                 left.remove(each)
                 return each[2]
         return None
@@ -256,3 +256,59 @@ def test_the_lease_is_extended_before_a_slow_receiver_is_called(
     assert row.leased_until is not None
     (at,) = EventSink.objects.annotate(now=Now()).values_list("now", flat=True)
     assert row.leased_until - at > timedelta(seconds=LEASE_SECONDS / 2)
+
+
+def test_redelivered_dead_letters(row: EventSink) -> None:
+    update("a", "b")
+    rejecting = SinkInMemory(lambda _: EventRejected("no"), keeps_order=True)
+    delivery = open_delivery(rejecting)
+    deliver_all(delivery)
+    delivery.close()
+    DeadLetter.objects.update(is_redelivered=True)
+    unreachable = SinkInMemory(failing(("b", 1, DeliveryError("lost"))), keeps_order=True)
+    delivery = open_delivery(unreachable)
+    deliver_all(delivery)
+    assert unreachable.numbers("a") == [1]
+    letter = DeadLetter.objects.get()
+    assert (letter.object_key, letter.error, letter.is_redelivered) == ("table:b", "lost", False)
+    DeadLetter.objects.update(is_redelivered=True)
+    delivery.close()
+    again = SinkInMemory(accept, keeps_order=True)
+    deliver_all(open_delivery(again))
+    (event,) = again.received
+    assert (event.key, json.loads(event.data), event.position) == ("b", {"of": "b"}, letter.position)
+    assert not DeadLetter.objects.exists()
+
+
+def test_a_receiver_that_cannot_be_reached_for_dead_letters_gets_them_later(row: EventSink) -> None:
+    update("a")
+    delivery = open_delivery(SinkInMemory(lambda _: EventRejected("no"), keeps_order=True))
+    deliver_all(delivery)
+    delivery.close()
+    DeadLetter.objects.update(is_redelivered=True)
+
+    class FirstUnreachable(SinkInMemory):
+        def send(self, events: Sequence[CloudEvent]) -> Mapping[int, DeliveryError]:
+            self.sends.append(len(events))
+            if len(self.sends) == 1:
+                raise DeliveryError("cannot connect")
+            return super().send(events)
+
+    sink = FirstUnreachable(accept, keeps_order=True)
+    delivery = open_delivery(sink)
+    assert not delivery.deliver(published())
+    assert delivery.retry_at
+    deliver_all(delivery)
+    assert (sink.numbers("a"), delivery.retry_at, EventSink.objects.get().failures) == ([1], 0.0, 0)
+
+
+def test_a_gap_that_cannot_be_reported_is_reported_later(row: EventSink) -> None:
+    update("a", "b")
+    newest = newest_position()
+    sink = SinkInMemory(failing(("eventsDeleted", 0, DeliveryError("lost"))), keeps_order=True)
+    delivery = open_delivery(sink)
+    state = State(newest, newest, newest)
+    assert not delivery.deliver(state)
+    while delivery.deliver(state):
+        pass
+    assert [each.type for each in sink.received] == ["eventsDeleted"]
