@@ -30,7 +30,19 @@ gc.disable()
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
-STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openfga", "opa", "redis", "rabbitmq"}
+STARTED_PARTS = {
+    "keycloak",
+    "minio",
+    "seaweedfs",
+    "azurite",
+    "fake_gcs",
+    "openfga",
+    "opa",
+    "redis",
+    "rabbitmq",
+    "nats",
+    "kafka",
+}
 """Fixtures that start the part of their name; the tests that use them have the mark `part` of it."""
 
 RUNS = ("sqlite", "postgres", "servers-sqlite", "servers-postgres", "spark", "generated", "browser", "parts", "engines")
@@ -99,6 +111,7 @@ health.CHECK_SECONDS = 60.0
 pytest_plugins = [
     "tests.authorization_fixtures",
     "tests.catalog_fixtures",
+    "tests.event_fixtures",
     "tests.identity_fixtures",
     "tests.harness.named_callers",
     "tests.openfga_fixtures",

@@ -8,6 +8,8 @@ unencrypted to a `tls://` server that offers no TLS.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import ssl
 import struct
@@ -73,6 +75,7 @@ class _StrictClient(Client):
                 connected = writer.transport.get_extra_info("socket")
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DROP_UNSENT_BYTES)
             writer.transport.abort()
+        self._transport = None  # nats-py would wait until the server has confirmed the end of TLS
         with suppress(Exception):
             await self._close(Client.CLOSED, do_cbs=False)
 
@@ -171,5 +174,14 @@ def _ignore_result(task: asyncio.Future[Any]) -> None:
 
 def _describe(error: BaseException) -> str:
     """Return the text of an error; neither nats-py nor the server repeats credentials in it."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"the TLS certificate of the server is not valid: {error.verify_message}"
+        case ssl.SSLError():
+            return f"TLS failed: {error.reason}"
+        case OSError(errno=int(number)) if number in errno.errorcode:
+            return os.strerror(number)
+        case OSError(strerror=str(reason)):
+            return reason
     text = str(error).removeprefix("nats: ").strip().strip("'")
     return text or type(error).__name__

@@ -23,22 +23,26 @@ SECONDS_TO_RUN = 120
 
 
 class Kafka:
-    """One broker below `home`, with additional `settings` of it. Topics are created on first use.
+    """One broker below `home`. Topics are created on first use.
 
-    A context manager; `kill` and `start` interrupt it on the same port and files. `protocol` is that of the listener of
-    clients, such as SASL_SSL.
+    A context manager; `kill` and `start` interrupt it on the same ports and files. With settings of a listener for
+    SASL_SSL in `secured`, such as its certificates and users, it also listens on `secured_bootstrap`.
     """
 
-    def __init__(self, home: Path, settings: Mapping[str, str] | None = None, *, protocol: str = "PLAINTEXT") -> None:
+    def __init__(self, home: Path, *, secured: Mapping[str, str] | None = None) -> None:
         self.home = home
         self.log_path = home / "broker.log"
-        self._given, self._protocol = dict(settings or {}), protocol
-        self._port, self._controller_port, self._inner_port = (process.free_port() for _ in range(3))
+        self._secured = dict(secured or {})
+        self._port, self._secured_port, self._controller_port = (process.free_port() for _ in range(3))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def secured_bootstrap(self) -> str:
+        return f"127.0.0.1:{self._secured_port}"
 
     def __enter__(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -92,10 +96,9 @@ class Kafka:
                 "process.roles": "broker,controller",
                 "node.id": "1",
                 "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-                "listeners": f"CLIENTS://127.0.0.1:{self._port},BROKERS://127.0.0.1:{self._inner_port},"
-                f"CONTROLLER://127.0.0.1:{self._controller_port}",
-                "listener.security.protocol.map": f"CLIENTS:{self._protocol},BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT",
-                "inter.broker.listener.name": "BROKERS",
+                "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}"
+                + (f",SECURED://127.0.0.1:{self._secured_port}" if self._secured else ""),
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL",
                 "controller.listener.names": "CONTROLLER",
                 "log.dirs": str(self.home / "topics"),
                 "offsets.topic.replication.factor": "1",
@@ -104,7 +107,8 @@ class Kafka:
                 "transaction.state.log.min.isr": "1",
                 "transaction.state.log.num.partitions": "1",
                 "group.initial.rebalance.delay.ms": "0",
-                **self._given,
+                "broker.session.timeout.ms": "4000",  # a start after a kill waits for its end
+                **{f"listener.name.secured.{name}": value for name, value in self._secured.items()},
             },
         )
 

@@ -22,13 +22,12 @@ def find_program() -> str | None:
 
 
 class Nats:
-    """A server on 127.0.0.1 with JetStream. A context manager; `kill` and `start` interrupt it on the same port and
-    files.
+    """A server on 127.0.0.1. A context manager; `kill` and `start` interrupt it on the same port and files.
 
-    `configuration` is text of its configuration file, such as users, permissions and TLS.
+    `configuration` is the text of its configuration file, such as users, permissions and TLS; by default JetStream.
     """
 
-    def __init__(self, home: Path, configuration: str = "") -> None:
+    def __init__(self, home: Path, configuration: str = "jetstream {}") -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home, self.port, self.log = home, process.free_port(), home / "nats.log"
         self._configuration = home / "nats.conf"
@@ -55,7 +54,7 @@ class Nats:
         if program is None:
             raise PartError(f"NATS is missing. {CURE}")
         where = ["--addr", "127.0.0.1", "--port", str(self.port)]
-        files = ["--jetstream", "--store_dir", str(self.home / "streams"), "--config", str(self._configuration)]
+        files = ["--store_dir", str(self.home / "streams"), "--config", str(self._configuration)]
         return [program, *where, *files]
 
     def kill(self) -> None:

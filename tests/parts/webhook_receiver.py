@@ -41,19 +41,20 @@ Behaviour = Callable[[Received], Response | str]
 
 
 class WebhookReceiver:
-    """A server on 127.0.0.1, with TLS if a context is given. A context manager.
+    """A server on 127.0.0.1, with TLS if a context is given. A context manager; its end closes all connections.
 
     `respond` returns the response to a request; `received` are all requests, `concurrent` the most at one time.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, *, port: int = 0) -> None:
         self.respond: Behaviour = lambda _: Response()
         self.received: list[Received] = []
         self.concurrent = 0
         self.stopping = Event()
         self._open, self._lock = 0, Lock()
+        self._connections: set[socket.socket] = set()
         self._scheme = "http" if tls is None else "https"
-        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"receiver": self}))
+        self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"receiver": self}))
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
 
@@ -73,6 +74,18 @@ class WebhookReceiver:
         self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
+        with self._lock:
+            for each in self._connections:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+    def opened(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections.add(connection)
+
+    def closed(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections.discard(connection)
 
     def begin(self, request: Received) -> None:
         with self._lock:
@@ -97,6 +110,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     receiver: WebhookReceiver
+
+    def setup(self) -> None:
+        super().setup()
+        self.receiver.opened(self.connection)
+
+    def finish(self) -> None:
+        self.receiver.closed(self.connection)
+        super().finish()
 
     def do_POST(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
