@@ -111,7 +111,7 @@ health.CHECK_SECONDS = 60.0
 pytest_plugins = [
     "tests.authorization_fixtures",
     "tests.catalog_fixtures",
-    "tests.event_fixtures",
+    "tests.receiver_fixtures",
     "tests.identity_fixtures",
     "tests.harness.named_callers",
     "tests.openfga_fixtures",

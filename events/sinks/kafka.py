@@ -34,7 +34,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 """Settings of the producer that the operator may override."""
 
 WITHOUT_IDEMPOTENCE: Final[Mapping[str, str]] = {"max.in.flight": "1"}
-"""Keeps the order if the operator disables `enable.idempotence`, which needs a permission on some brokers."""
+"""Keeps the order of each key if the operator disables `enable.idempotence`, which some brokers do not permit."""
 
 REJECTIONS: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
 """Errors of one message, which would also fail again."""
@@ -116,9 +116,9 @@ class KafkaSink(Sink):
             }
             given = self._target.settings
             is_idempotent = given.get("enable.idempotence", "true").strip().lower() == "true"
-            defaults = {**DEFAULTS, **({} if is_idempotent else WITHOUT_IDEMPOTENCE)}
+            in_order = {} if is_idempotent else WITHOUT_IDEMPOTENCE
             try:
-                self._producer = Producer({**defaults, **given, **own})
+                self._producer = Producer({**DEFAULTS, **given, **in_order, **own})
             except (KafkaException, ValueError, TypeError) as error:
                 raise DeliveryError(f"Kafka rejects the settings: {self._text(error.args[0])}") from None
         return self._producer

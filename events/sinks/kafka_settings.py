@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 MAX_SETTINGS: Final = 100
+MAX_SERVERS: Final = 16
 MAX_VALUE_CHARACTERS: Final = 65_536
 
 SECRET_SETTINGS: Final = frozenset(
@@ -88,6 +89,7 @@ MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTH
 
 _OWN: Final = frozenset({"transactional.id", "logger", "delivery.report.only.error", "default.topic.config"})
 _OWN_ENDINGS: Final = ("_cb", ".cb", "on_delivery", "on_commit")
+_MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
 _ACKS: Final = ("acks", "request.required.acks")
 _HOST: Final = re.compile(
     r"(?:[A-Za-z_]+://)?(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?"
@@ -124,18 +126,21 @@ def check_api_settings(settings: Mapping[str, str]) -> None:
             )
     check_settings(settings)
     list_servers(settings["bootstrap.servers"])
-    protocol = settings.get("security.protocol", "plaintext").lower()
-    mechanism = settings.get("sasl.mechanisms", settings.get("sasl.mechanism", "")).upper()
-    if (mechanism or protocol.startswith("sasl")) and mechanism not in MECHANISMS:
+    mechanisms = {settings[name].upper() for name in _MECHANISM if name in settings}
+    needs_mechanism = settings.get("security.protocol", "plaintext").lower().startswith("sasl")
+    if mechanisms - MECHANISMS or (needs_mechanism and not mechanisms):
         raise ValueError(f"sasl.mechanisms must be one of {', '.join(sorted(MECHANISMS))}")
-    if mechanism == "OAUTHBEARER" and settings.get("sasl.oauthbearer.method", "").lower() != "oidc":
+    if "OAUTHBEARER" in mechanisms and settings.get("sasl.oauthbearer.method", "").lower() != "oidc":
         raise ValueError("sasl.oauthbearer.method must be oidc")
 
 
 def list_servers(text: str) -> list[tuple[str, int]]:
     """Return host and port of each server of `bootstrap.servers`. Raises ValueError for an invalid list."""
     servers: list[tuple[str, int]] = []
-    for item in text.split(","):
+    items = text.split(",")
+    if len(items) > MAX_SERVERS:
+        raise ValueError(f"bootstrap.servers must have at most {MAX_SERVERS} servers")
+    for item in items:
         matched = _HOST.fullmatch(item.strip())
         port = int(matched["port"] or _DEFAULT_PORT) if matched else 0
         if matched is None or not 0 < port < 65536:  # noqa: PLR2004

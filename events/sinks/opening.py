@@ -92,7 +92,7 @@ def _open_nats(configuration: NatsConfiguration, secrets: NatsSecrets) -> Sink:
         jetstream=configuration.jetstream,
         login=login,
         tls=tls,
-        check_address=lambda _: _check(configuration),
+        check_address=lambda address: _check(configuration.model_copy(update={"addresses": [address]})),
     )
     return NatsSink(target)
 

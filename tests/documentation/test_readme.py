@@ -42,7 +42,6 @@ def test_missing_features_do_not_exist() -> None:
     paths = json.loads((ROOT / "docs/openapi/catalog.json").read_text())["paths"]
     assert not [path for path in paths if "/plan" in path or "/functions" in path]
     assert not list((ROOT / "docker").rglob("Dockerfile*"))
-    assert {path.name for path in (ROOT / "tasks/sinks").glob("*.py")} <= {"__init__.py"}
 
 
 def test_ratios_are_those_of_the_page_on_performance() -> None:

@@ -14,11 +14,11 @@ from events.sinks.definition import read_definition
 from events.sinks.kafka import KafkaSink, KafkaTarget
 from events.sinks.opening import open_sink
 from events.sinks.port import DeliveryError, EventRejected
-from tests.event_fixtures import KAFKA_PASSWORD, KAFKA_USER
 from tests.events.sinks.kafka_topic import create_topic, event_ids, read_topic
 from tests.events.sinks.sample_events import HARD_TEXT, event, large_event, send_failing, send_until_delivered
 from tests.parts.kafka import Kafka
 from tests.parts.process import free_port
+from tests.receiver_fixtures import KAFKA_PASSWORD, KAFKA_USER
 
 pytestmark = [pytest.mark.part("kafka"), pytest.mark.timeout(300)]
 
@@ -96,7 +96,7 @@ def test_an_event_that_is_too_large_is_rejected_alone(kafka: Kafka, topic: str, 
 
 def test_a_dead_broker_is_an_error(topic: str, opened: list[KafkaSink]) -> None:
     sink = open_kafka(opened, f"127.0.0.1:{free_port()}", topic)
-    message = send_failing(sink, [event(1), event(2)], seconds=TIMEOUT + 1)
+    message = send_failing(sink, [event(1), event(2)], seconds=TIMEOUT + 3)
     assert "Connection refused" in message
 
 
@@ -108,7 +108,7 @@ def test_a_broker_that_hangs_or_restarts_gets_each_key_in_order(
     assert sink.send([event(1, key="t")]) == {}
     kafka.suspend()
     try:
-        message = send_failing(sink, [event(2, key="t")], seconds=TIMEOUT + 1)
+        message = send_failing(sink, [event(2, key="t")], seconds=TIMEOUT + 3)
         assert message == "Kafka did not acknowledge the event within 4 s"
     finally:
         kafka.resume()
@@ -116,7 +116,7 @@ def test_a_broker_that_hangs_or_restarts_gets_each_key_in_order(
     assert sink.send([event(3, key="t")]) == {}
     kafka.kill()
     try:
-        assert "Kafka" in send_failing(sink, [event(4, key="t")], seconds=TIMEOUT + 1)
+        assert "Kafka" in send_failing(sink, [event(4, key="t")], seconds=TIMEOUT + 3)
     finally:
         kafka.start()
     send_until_delivered(sink, [event(4, key="t")], seconds=30)
@@ -132,13 +132,13 @@ def test_an_unknown_topic_without_automatic_creation_is_an_error(
     kafka: Kafka, topic: str, opened: list[KafkaSink]
 ) -> None:
     sink = open_kafka(opened, kafka.bootstrap, topic, settings={"allow.auto.create.topics": "false"})
-    assert "Unknown topic or partition" in send_failing(sink, [event(1)], seconds=TIMEOUT + 1)
+    assert "Unknown topic or partition" in send_failing(sink, [event(1)], seconds=TIMEOUT + 3)
 
 
 def test_settings_that_librdkafka_rejects_are_an_error_without_values(opened: list[KafkaSink]) -> None:
     for name in ("no.such.setting", "sasl.mechanisms", "enable.idempotence"):
         sink = open_kafka(opened, "127.0.0.1:1", "t", settings={name: "canary value"}, secrets=("canary value",))
-        message = send_failing(sink, [event(1)], seconds=1)
+        message = send_failing(sink, [event(1)], seconds=TIMEOUT)
         assert message.startswith("Kafka rejects the settings: ")
         assert name in message
         assert "canary" not in message + repr(sink.__dict__)
@@ -150,7 +150,7 @@ def test_addresses_are_checked_before_the_first_connection(kafka: Kafka, topic: 
 
     sink = open_kafka(opened, kafka.bootstrap, topic, check_addresses=deny)
     for _ in range(2):
-        assert send_failing(sink, [event(1)], seconds=1) == "this address is not permitted"
+        assert send_failing(sink, [event(1)], seconds=TIMEOUT) == "this address is not permitted"
 
 
 def test_password_and_tls(kafka: Kafka, topic: str, opened: list[KafkaSink]) -> None:
@@ -176,7 +176,7 @@ def test_password_and_tls(kafka: Kafka, topic: str, opened: list[KafkaSink]) -> 
     assert "Authentication failed" in wrong
     assert "canary" not in wrong
     settings = {name: value for name, value in given.items() if name != "ssl.ca.pem"}
-    untrusted = send_failing(open_with(settings | {"sasl.password": KAFKA_PASSWORD}), [event(3)], seconds=TIMEOUT)
+    untrusted = send_failing(open_with(settings | {"sasl.password": KAFKA_PASSWORD}), [event(3)], seconds=TIMEOUT + 3)
     assert "certificate verify failed" in untrusted
 
 

@@ -91,6 +91,8 @@ def test_a_public_setting_has_no_secret(name: str) -> None:
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanisms must be one of OAUTHBEARER, PLAIN, SCRAM"),
         ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "gssapi"}, "sasl.mechanisms must be one of"),
         ({"sasl.mechanisms": "GSSAPI"}, "sasl.mechanisms must be one of"),
+        ({"sasl.mechanisms": "PLAIN", "sasl.mechanism": "GSSAPI"}, "sasl.mechanisms must be one of"),
+        ({"bootstrap.servers": ",".join(["kafka"] * 17)}, "bootstrap.servers must have at most 16 servers"),
         ({"sasl.mechanisms": "OAUTHBEARER"}, "sasl.oauthbearer.method must be oidc"),
         ({"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "default"}, "sasl.oauthbearer.method must be"),
         ({"acks": "1"}, "acks must be all"),

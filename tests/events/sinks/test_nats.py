@@ -23,7 +23,9 @@ from tests.parts.relay import Relay
 
 pytestmark = pytest.mark.part("nats")
 
-TIMEOUT = 2.0
+TIMEOUT = 3.0
+QUICK = 2.5
+"""Maximum time of what does not wait for the timeout."""
 _numbers = count(1)
 
 
@@ -88,7 +90,7 @@ def test_an_event_that_is_too_large_is_rejected_alone(nats: Nats, sink: NatsSink
 def test_a_dead_server_costs_no_time(subject: str) -> None:
     sink = NatsSink(NatsTarget(addresses=[f"nats://127.0.0.1:{free_port()}"], subject=subject, timeout=TIMEOUT))
     for _ in range(2):
-        assert send_failing(sink, [event(1)], seconds=1) == "NATS: Connection refused"
+        assert send_failing(sink, [event(1)], seconds=QUICK) == "NATS: Connection refused"
     sink.close()
 
 
@@ -99,8 +101,8 @@ def test_a_server_that_hangs_costs_the_timeout_and_gets_nothing_late(nats: Nats,
         subscriber.wait_for(1)
         nats.suspend()
         try:
-            assert send_failing(sink, large, seconds=TIMEOUT + 1) == "NATS did not respond within 2 s"
-            assert send_failing(sink, [event(2)], seconds=TIMEOUT + 1) == "NATS did not respond within 2 s"
+            assert send_failing(sink, large, seconds=TIMEOUT + 3) == "NATS did not respond within 3 s"
+            assert send_failing(sink, [event(2)], seconds=TIMEOUT + 3) == "NATS did not respond within 3 s"
         finally:
             nats.resume()
         assert sink.send([event(3)]) == {}
@@ -117,7 +119,7 @@ def test_a_restart_in_the_middle_loses_nothing(tmp_path_factory: pytest.TempPath
         sink = NatsSink(NatsTarget(addresses=[server.url], subject=subject, timeout=TIMEOUT))
         assert sink.send([event(1)]) == {}
         server.kill()
-        assert "NATS" in send_failing(sink, [event(2)], seconds=1)
+        assert "NATS" in send_failing(sink, [event(2)], seconds=QUICK)
         server.start()
         with Subscriber(server.url, subject) as subscriber:
             send_until_delivered(sink, [event(2), event(3)], seconds=5)
@@ -139,10 +141,10 @@ def test_a_connection_that_was_cut_is_replaced(nats: Nats, subject: str) -> None
         sink = NatsSink(NatsTarget(addresses=[f"nats://127.0.0.1:{relay.port}"], subject=subject, timeout=TIMEOUT))
         assert sink.send([event(1)]) == {}
         with relay.refusing():
-            assert "NATS" in send_failing(sink, [event(2)], seconds=1)
+            assert "NATS" in send_failing(sink, [event(2)], seconds=QUICK)
         send_until_delivered(sink, [event(2)], seconds=5)
         with relay.silent():
-            assert send_failing(sink, [event(3)], seconds=TIMEOUT + 1)
+            assert send_failing(sink, [event(3)], seconds=TIMEOUT + 3)
         send_until_delivered(sink, [event(3)], seconds=5)
         sink.close()
 
@@ -156,7 +158,7 @@ def test_an_address_is_checked_before_each_connection(nats: Nats, subject: str) 
 
     sink = NatsSink(NatsTarget(addresses=[nats.url], subject=subject, timeout=TIMEOUT, check_address=deny))
     for _ in range(2):
-        assert send_failing(sink, [event(1)], seconds=1) == "this address is not permitted"
+        assert send_failing(sink, [event(1)], seconds=QUICK) == "this address is not permitted"
     assert checked == [nats.url, nats.url]
     sink.close()
 
@@ -199,7 +201,7 @@ def test_a_server_of_another_kind_is_an_error(greeting: bytes, subject: str) -> 
         Thread(target=serve, daemon=True).start()
         address = f"nats://127.0.0.1:{listener.getsockname()[1]}"
         sink = NatsSink(NatsTarget(addresses=[address], subject=subject, timeout=TIMEOUT))
-        assert "NATS" in send_failing(sink, [event(1)], seconds=TIMEOUT + 1)
+        assert "NATS" in send_failing(sink, [event(1)], seconds=TIMEOUT + 3)
         sink.close()
 
 
@@ -214,7 +216,7 @@ def test_jetstream_stores_each_event_once(nats: Nats, stored_sink: NatsSink, sub
 
 def test_jetstream_without_a_stream_is_an_error(stored_sink: NatsSink, subject: str) -> None:
     expected = f"no stream of JetStream stores the subject {subject}"
-    assert send_failing(stored_sink, [event(1), event(2)], seconds=1) == expected
+    assert send_failing(stored_sink, [event(1), event(2)], seconds=QUICK) == expected
 
 
 def test_jetstream_rejects_an_event_above_the_limit_of_the_stream(
@@ -230,8 +232,8 @@ def test_jetstream_that_hangs_costs_the_timeout(nats: Nats, stored_sink: NatsSin
     assert stored_sink.send([event(1)]) == {}
     nats.suspend()
     try:
-        expected = "JetStream did not acknowledge the event within 2 s"
-        assert send_failing(stored_sink, [event(2)], seconds=TIMEOUT + 1) == expected
+        expected = "JetStream did not acknowledge the event within 3 s"
+        assert send_failing(stored_sink, [event(2)], seconds=TIMEOUT + 3) == expected
     finally:
         nats.resume()
     assert stored_sink.send([event(2), event(3)]) == {}

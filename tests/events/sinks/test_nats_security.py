@@ -69,7 +69,7 @@ def opened() -> Iterator[list[Sink]]:
 
 
 def open_with(opened: list[Sink], server: Nats, **members: Any) -> Sink:
-    document = {"type": "nats", "addresses": [server.url], "subject": "lake", "timeout-seconds": 2} | members
+    document = {"type": "nats", "addresses": [server.url], "subject": "lake", "timeout-seconds": 5} | members
     definition = read_definition(document)
     assert "canary" not in repr(definition)
     assert "canary" not in json.dumps(definition.describe())
@@ -96,7 +96,7 @@ def test_user_and_password(server: Nats, opened: list[Sink]) -> None:
     ],
 )
 def test_a_wrong_login_is_an_error(server: Nats, opened: list[Sink], members: dict[str, Any]) -> None:
-    message = send_failing(open_with(opened, server, **members), [event(1)], seconds=1)
+    message = send_failing(open_with(opened, server, **members), [event(1)], seconds=4)
     assert message == "NATS: Authorization Violation"
 
 
@@ -104,7 +104,7 @@ def test_a_token(token_server: Nats, opened: list[Sink]) -> None:
     with Subscriber(token_server.url, "lake", token="canary-token") as subscriber:
         assert open_with(opened, token_server, token="canary-token").send([event(1)]) == {}
         assert subscriber.wait_for(1) == [event(1).structured]
-    assert send_failing(open_with(opened, token_server, token="canary-no"), [event(1)], seconds=1) == (
+    assert send_failing(open_with(opened, token_server, token="canary-no"), [event(1)], seconds=4) == (
         "NATS: Authorization Violation"
     )
 
@@ -114,7 +114,7 @@ def test_a_subject_without_permission_is_an_error(server: Nats, opened: list[Sin
     """The server reports it without relation to a message, and acknowledges what was sent."""
     sink = open_with(opened, server, user="limited", password="canary-password", jetstream=jetstream)
     for _ in range(2):
-        message = send_failing(sink, [event(1), event(2)], seconds=1)
+        message = send_failing(sink, [event(1), event(2)], seconds=4)
         assert message == 'NATS: permissions violation for publish to "lake"'
     allowed = open_with(opened, server, user="limited", password="canary-password", subject="allowed")
     assert allowed.send([event(1)]) == {}
@@ -169,7 +169,7 @@ def test_credentials_are_not_sent_without_tls(opened: list[Sink], authority: Pat
         }
         sink = open_sink(read_definition(document))
         opened.append(sink)
-        assert send_failing(sink, [event(1)], seconds=2) == "NATS: the server does not offer TLS"
+        assert send_failing(sink, [event(1)], seconds=4) == "NATS: the server does not offer TLS"
         thread.join(5)
     assert received == [b""]
 
@@ -196,7 +196,7 @@ def test_credentials(operator_server: Nats, accounts: Accounts, opened: list[Sin
             assert accounts.seed not in repr(vars(sink))
         assert subscriber.wait_for(2) == [event(1).structured] * 2
     other = open_with(opened, operator_server, credentials=create_accounts().credentials)
-    assert send_failing(other, [event(1)], seconds=1) == "NATS: Authorization Violation"
+    assert send_failing(other, [event(1)], seconds=4) == "NATS: Authorization Violation"
 
 
 def test_a_credentials_file_is_read_for_each_connection(
@@ -207,12 +207,12 @@ def test_a_credentials_file_is_read_for_each_connection(
     sink = open_sink(SinkDefinition(configuration, NatsSecrets()))
     opened.append(sink)
     missing = f"NATS: {file} cannot be read: No such file or directory"
-    assert send_failing(sink, [event(1)], seconds=1) == missing
+    assert send_failing(sink, [event(1)], seconds=4) == missing
     file.write_text("canary")
     invalid = (
         "NATS: the credentials file must be the content of a credentials file (.creds) with a user JWT and its seed"
     )
-    assert send_failing(sink, [event(1)], seconds=1) == invalid
+    assert send_failing(sink, [event(1)], seconds=4) == invalid
     file.write_text(accounts.credentials)
     assert sink.send([event(1)]) == {}
 
@@ -226,4 +226,4 @@ def test_an_authority_file_of_the_server(tls_server: Nats, authority: Path, open
         if message is None:
             assert sink.send([event(1)]) == {}
         else:
-            assert message in send_failing(sink, [event(1)], seconds=1)
+            assert message in send_failing(sink, [event(1)], seconds=4)

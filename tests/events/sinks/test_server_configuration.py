@@ -110,7 +110,7 @@ def test_kafka_of_the_environment(kafka: Kafka, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(
     "document",
     [
-        {"type": "nats", "addresses": ["nats://127.0.0.1", "nats://169.254.169.254"], "subject": "t"},
+        {"type": "nats", "addresses": ["nats://127.0.0.1:1", "nats://169.254.169.254"], "subject": "t"},
         {"type": "nats", "addresses": ["nats://[::ffff:169.254.169.254]:4222"], "subject": "t"},
         {"type": "kafka", "topic": "t", "settings": {"bootstrap.servers": "127.0.0.1:1,169.254.169.254:9092"}},
         {
@@ -135,3 +135,31 @@ def test_addresses_of_the_api_are_restricted(document: dict[str, object]) -> Non
     with pytest.raises(DeliveryError, match="are not allowed"):
         sink.send([event(1)])
     sink.close()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "reason"),
+    [
+        ("127.0.0.1", None),
+        ("127.0.0.1:4222", None),
+        ("127.0.0.1:4223", "not in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"),
+        ("https://127.0.0.1:4222", "not in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"),
+        ("[]", "not in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"),
+    ],
+)
+def test_allowed_endpoints_apply_to_other_protocols(
+    monkeypatch: pytest.MonkeyPatch, allowed: str, reason: str | None
+) -> None:
+    """An entry with a scheme is for HTTP alone."""
+    use_environment(
+        monkeypatch,
+        ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS=allowed,
+        ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS="false",
+        ICEKEEPER__STORAGE__ALLOW_HTTP_ENDPOINTS="false",
+    )
+    configuration = read_definition({"type": "nats", "addresses": ["127.0.0.1"], "subject": "t"}).configuration
+    if reason is None:
+        require_permitted_addresses(configuration)
+    else:
+        with pytest.raises(EndpointNotPermitted, match=reason):
+            require_permitted_addresses(configuration)

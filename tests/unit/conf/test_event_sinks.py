@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,19 @@ from icekeeper.conf.settings import Settings
 NATS = {"LAKEKEEPER__NATS_ADDRESS": "nats://nats:4222", "LAKEKEEPER__NATS_TOPIC": "iceberg"}
 CONFIG = '{"bootstrap.servers"="kafka:9092","sasl.password"="canary"}'
 KAFKA = {"LAKEKEEPER__KAFKA_TOPIC": "iceberg", "LAKEKEEPER__KAFKA_CONFIG": CONFIG}
+
+
+PAGE = Path(__file__).parents[3] / "docs/events.md"
+
+
+def test_the_settings_of_the_page_are_valid() -> None:
+    blocks = re.findall(r"^```sh\n(export LAKEKEEPER__.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    words = [word for block in blocks for word in shlex.split(block) if word != "export"]
+    settings, unread = read_settings(dict(word.split("=", 1) for word in words))
+    assert unread == []
+    assert settings.nats_address == "tls://nats-1.example.com:4222,tls://nats-2.example.com:4222"
+    assert settings.read_kafka_settings()["sasl.mechanisms"].get_secret_value() == "PLAIN"
+    assert (settings.events.nats_jetstream, settings.log_cloudevents) == (True, True)
 
 
 def problems_of(environment: dict[str, str]) -> list[str]:
