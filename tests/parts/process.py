@@ -99,5 +99,11 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def suspend(process: subprocess.Popen[bytes]) -> None:
+    """Stop a process without closing its connections, and wait until it has stopped; SIGCONT continues it."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 def log_end(log: Path, lines: int = 30) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(no log)"

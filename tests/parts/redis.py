@@ -56,7 +56,7 @@ class Redis:
     def suspend(self) -> None:
         """Stop it without closing its connections."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        process.suspend(self._process)
 
     def resume(self) -> None:
         assert self._process is not None
