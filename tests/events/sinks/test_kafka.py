@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -126,6 +128,37 @@ def test_a_broker_that_hangs_or_restarts_gets_each_key_in_order(
     ids = event_ids(messages)
     assert ids == sorted(ids)
     assert sorted(set(ids)) == [event(number).id for number in (1, 2, 3, 4, 5, 6)]
+
+
+def test_a_broker_that_is_killed_during_deliveries_loses_nothing(
+    kafka: Kafka, topic: str, opened: list[KafkaSink]
+) -> None:
+    sink = open_kafka(opened, kafka.bootstrap, topic)
+    sent = 0
+
+    def send_all() -> None:
+        nonlocal sent
+        for first in range(0, 5000, 50):
+            events = [event(number, key=f"key-{number % 50}") for number in range(first, first + 50)]
+            send_until_delivered(sink, events, seconds=60)
+            sent += 50
+
+    with ThreadPoolExecutor() as thread:
+        sending = thread.submit(send_all)
+        while sent < 500 and not sending.done():
+            sleep(0.001)
+        kafka.kill()
+        at_kill = sent
+        kafka.start()
+        sending.result(120)
+    assert at_kill < 5000
+    assert sink.send([event(9999, key="end")]) == {}
+    messages = read_topic(kafka.bootstrap, topic, key="end")
+    received = [int(each[-12:]) for each in event_ids(messages)][:-1]
+    assert set(received) == set(range(5000))
+    for key in range(50):
+        of_key = [number for number in received if number % 50 == key]
+        assert of_key == sorted(of_key)
 
 
 def test_an_unknown_topic_without_automatic_creation_is_an_error(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from threading import Thread
 from threading import enumerate as all_threads
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
@@ -238,6 +239,33 @@ def test_jetstream_that_hangs_costs_the_timeout(nats: Nats, stored_sink: NatsSin
         nats.resume()
     assert stored_sink.send([event(2), event(3)]) == {}
     assert [identifier for identifier, _ in stored(nats.url, stream)] == [event(number).id for number in (1, 2, 3)]
+
+
+def test_jetstream_that_is_killed_during_deliveries_stores_each_event_once(
+    tmp_path_factory: pytest.TempPathFactory, subject: str
+) -> None:
+    sent = 0
+
+    def send_all(sink: NatsSink) -> None:
+        nonlocal sent
+        for first in range(0, 5000, 50):
+            send_until_delivered(sink, [event(number) for number in range(first, first + 50)], seconds=30)
+            sent += 50
+
+    with Nats(tmp_path_factory.mktemp("nats")) as server, ThreadPoolExecutor() as thread:
+        add_stream(server.url, "killed", subject)
+        sink = NatsSink(NatsTarget(addresses=[server.url], subject=subject, timeout=TIMEOUT, jetstream=True))
+        sending = thread.submit(send_all, sink)
+        while sent < 500 and not sending.done():
+            sleep(0.001)
+        server.kill()
+        at_kill = sent
+        server.start()
+        sending.result(60)
+        sink.close()
+        assert at_kill < 5000
+        identifiers = [identifier for identifier, _ in stored(server.url, "killed")]
+        assert sorted(identifiers) == [event(number).id for number in range(5000)]
 
 
 def test_a_full_stream_is_an_error_but_no_rejection(nats: Nats, subject: str) -> None:
