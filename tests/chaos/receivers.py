@@ -38,7 +38,7 @@ class ReceivedEvent(NamedTuple):
 class Receivers:
     """NATS, a webhook, and with `has_kafka` also Kafka. A context manager.
 
-    `settings` make a server and its workers deliver to NATS and Kafka; `create_webhook` adds the webhook by the API.
+    With `settings` a server and its workers deliver to NATS and Kafka; `create_webhook` adds the webhook by the API.
     """
 
     def __init__(self, home: Path, seed: int, *, has_kafka: bool) -> None:
