@@ -15,6 +15,7 @@ from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
 from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.connection import Connection
 from icekeeper.server.response import WorkerResponse, catalog_error_of, render_error
+from icekeeper.server.sockets import ClientSocket
 
 T = TypeVar("T")
 
@@ -80,6 +81,17 @@ class ThreadPool(Generic[T]):
         return is_surplus
 
 
+class ClientLink:
+    """What a long response sees of its client and of this process (`icekeeper.kernel.http.client_link`)."""
+
+    def __init__(self, sock: ClientSocket, worker: Any) -> None:
+        self._socket, self._worker = sock, worker
+        self.drain = sock.drain
+
+    def has_ended(self) -> bool:
+        return not self._worker.alive or self._socket.has_disconnected()
+
+
 class RequestRunner:
     """Runs requests for a gunicorn `worker`. Parser, WSGI environ and response rules are gunicorn's."""
 
@@ -110,6 +122,7 @@ class RequestRunner:
         environ["wsgi.multithread"] = True
         environ["icekeeper.arrived"] = connection.arrived
         environ["icekeeper.is_stopping"] = not self._worker.alive
+        environ["icekeeper.client"] = ClientLink(sock, self._worker)
         try:
             self._call_application(environ, response)
         except (ConnectionError, TimeoutError) as error:

@@ -23,8 +23,8 @@ _PIECE: Final = 1_048_576
 class ClientSocket(socket.socket):
     """A non-blocking socket that buffers what the client does not receive immediately; `send_unsent` sends it.
 
-    Only `sendall` waits, if more than `MAX_UNSENT` bytes of a response in several parts, such as an export, are
-    buffered. `timeout` and `min_rate` (bytes a second) limit this wait.
+    Only `drain` waits, and `sendall` if more than `MAX_UNSENT` bytes of a response in several parts, such as an export,
+    are buffered. `timeout` and `min_rate` (bytes a second) limit these waits.
     """
 
     def __init__(self, accepted: socket.socket, timeout: float, min_rate: int) -> None:
@@ -58,7 +58,7 @@ class ClientSocket(socket.socket):
         rest = memoryview(data)
         if self._unsent:
             if self.unsent_bytes > MAX_UNSENT:
-                self._wait_for_client()
+                self._wait_for_client(MAX_UNSENT // 2)
         else:
             with suppress(BlockingIOError):
                 rest = rest[super().send(rest, flags) :]
@@ -83,6 +83,20 @@ class ClientSocket(socket.socket):
                 self._unsent[0] = (part[size:], size_of_part)
         return sent
 
+    def drain(self) -> None:
+        """Send all buffered bytes; wait for the client within the limits of `sendall`. Raises as `sendall`."""
+        if self._unsent:
+            self._wait_for_client(0)
+
+    def has_disconnected(self) -> bool:
+        """Return whether the client has closed the connection, or its sending side."""
+        try:
+            return not super().recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def undelivered_bytes(self) -> int:
         """Return the bytes in the system's send buffer; 0 where the system does not report them."""
         try:
@@ -97,11 +111,12 @@ class ClientSocket(socket.socket):
         with suppress(OSError):
             self.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    def _wait_for_client(self) -> None:
+    def _wait_for_client(self, max_bytes: int) -> None:
+        """Wait until at most `max_bytes` are buffered."""
         until = monotonic() + self._timeout + self.unsent_bytes / self._min_rate
         poll = select.poll()
         poll.register(self.fileno(), select.POLLOUT)
-        while self.unsent_bytes > MAX_UNSENT // 2:
+        while self.unsent_bytes > max_bytes:
             seconds = min(self._timeout, until - monotonic())
             if seconds <= 0 or not poll.poll(seconds * 1000):
                 raise TimeoutError("the client takes its response too slowly")

@@ -20,6 +20,7 @@ urlpatterns = [
         "tasks",
         "tags",
         "audit",
+        "events",
         "statistics",
     )
 ]

@@ -55,6 +55,7 @@ APIS: Final = {
             "token": "Access tokens of users and service accounts",
             "access-review": "Reviews of access: permissions and the grants that give them",
             "audit": "The audit trail",
+            "events": "Events of changes",
         },
     ),
     "catalog": Api(

@@ -30,6 +30,9 @@ from tenancy.audit.recording import (
 )
 from tenancy.models import AuditRecord
 
+EVENT_READ_INTERVAL: Final = 3600.0
+"""Seconds within which equal reads of events are aggregated."""
+
 
 def record_denial(
     *,
@@ -155,6 +158,37 @@ def record_audit_read(
     """Record a read of the audit trail with its filters."""
     event = Event.AUDIT_EXPORTED if is_export else Event.AUDIT_LISTED
     _record(event, actor, object_type, object_id, action="read_audit", project=project, details=filters)
+
+
+def record_event_read(
+    *,
+    actor: Actor,
+    object_type: str,
+    object_id: object,
+    project: str | None,
+    filters: Mapping[str, Any],
+) -> None:
+    """Record a read of the events of an object; reads with the same filters are one record an hour.
+
+    Readers send a request every few seconds, so there is no log line for each.
+    """
+    if not is_audit_enabled():
+        return
+    origin = current_context().origin
+    key = (Event.EVENTS_READ, actor, object_type, str(object_id), repr(filters), origin.address, origin.forwarded_for)
+    collector.aggregate(
+        key,
+        lambda: build_record(
+            Event.EVENTS_READ.value,
+            actor=actor,
+            object_type=object_type,
+            object_id=object_id,
+            action="read_events",
+            project=project,
+            details=filters,
+        ),
+        interval=EVENT_READ_INTERVAL,
+    )
 
 
 def record_access_review(

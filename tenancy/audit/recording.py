@@ -35,6 +35,7 @@ class Event(StrEnum):
     DATA_REQUEST_SIGNED = "data.request-signed"
     AUDIT_LISTED = "audit.listed"
     AUDIT_EXPORTED = "audit.exported"
+    EVENTS_READ = "events.read"
     ACCESS_REVIEWED = "access.reviewed"
     ACCESS_OVERRIDDEN = "access.overridden"
     AUDIT_RECORDS_LOST = "audit.records-lost"

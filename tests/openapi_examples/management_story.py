@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
+from tests.events.feed_fixtures import publish
 from tests.openapi_examples.story import Story
 
 DANA, ERIK = "oidc~dana", "oidc~erik"
@@ -17,6 +18,7 @@ def play(story: Story) -> None:
     roles(story)
     tokens(story)
     audit(story)
+    events(story)
 
 
 def server(story: Story) -> None:
@@ -103,3 +105,8 @@ def audit(story: Story) -> None:
     story.send("list_audit_records", {"event": "role.updated", "outcome": "allowed", "pageSize": 1})
     seal_records(actor=INTERNAL)
     story.send("export_audit_records", {"event": "server.bootstrapped", "after": 0, "limit": 1})
+
+
+def events(story: Story) -> None:
+    publish()
+    story.send("list_events", {"after": "0", "type": ["renameProject"], "limit": 1})

@@ -34,6 +34,8 @@ A_PAGE_TOKEN = "WzEsImV4YW1wbGUiXQ"
 A_HASH = "5bd1e7" * 10 + "a94c"
 """Of an audit record: it covers ids."""
 A_DURATION_MS = 4
+A_CURSOR = "1042"
+"""Of the feed of events."""
 
 
 class StandIns:
@@ -49,6 +51,7 @@ class StandIns:
             new = {key: self.instead_of(value[key], f"{location}/{key}") for key in sorted(value)}
             new |= {key: A_DURATION_MS for key in new if key == "duration-ms"}
             new |= {key: A_HASH for key in new if key in {"hash", "previous-hash"} and new[key] is not None}
+            new |= {key: A_CURSOR for key in new if key in {"position", "next"} and isinstance(new[key], str)}
             return {key: new[key] for key in value}
         if isinstance(value, list):
             return [self.instead_of(each, f"{location}/{at}") for at, each in enumerate(value)]
