@@ -1,0 +1,146 @@
+"""Patterns for names and values: a part of regular expressions that takes linear time, whatever the text.
+
+A pattern is a sequence of items, each a character, `.` (any character), `[a-z_]`, `[^0-9]`, `\\d`, `\\w` or an escaped
+character, and after it `?`, `*`, `+`, `{3}` or `{1,8}`. There are no groups and no alternatives; it matches the whole
+text. All positions in the pattern are followed at once, as bits of one number, so no backtracking can hang a request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+MAX_PATTERN_LENGTH: Final = 256
+"""Characters of a pattern."""
+
+MAX_ITEMS: Final = 512
+"""Items after `{m,n}` is written out."""
+
+MAX_TEXT_LENGTH: Final = 2048
+"""Characters of a text; a longer one matches no pattern."""
+
+_REPEAT: Final = re.compile(r"\{([0-9]{1,3})(?:,([0-9]{1,3}))?\}")
+_CLASSES: Final = {"d": "[0-9]", "w": "[A-Za-z0-9_]"}
+_SPECIAL: Final = frozenset("()|*+?{}^$")
+
+
+class InvalidPattern(ValueError):
+    """The message says what is wrong with the pattern."""
+
+
+class SafePattern:
+    """A pattern that is compiled once. Raises `InvalidPattern`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._accepts: list[re.Pattern[str]] = []
+        self._optional = self._repeated = 0
+        """The items that may be absent, and those that may occur more than once, as bits."""
+        self._masks: dict[str, int] = {}
+        if len(text) > MAX_PATTERN_LENGTH:
+            raise InvalidPattern(f"longer than {MAX_PATTERN_LENGTH} characters")
+        position = 0
+        while position < len(text):
+            item, position = _read_item(text, position)
+            position = self._add(item, text, position)
+        self._end = 1 << len(self._accepts)
+
+    def matches(self, text: str) -> bool:
+        """Return whether the whole text matches."""
+        if len(text) > MAX_TEXT_LENGTH:
+            return False
+        states = self._skip_optional(1)
+        for character in text:
+            mask = self._mask(character)
+            accepted = states & mask
+            # After an item that accepted the character: the next one, or itself again.
+            states = self._skip_optional((accepted << 1) | (accepted & self._repeated))
+            if not states:
+                return False
+        return bool(states & self._end)
+
+    def _add(self, item: re.Pattern[str], text: str, position: int) -> int:
+        """Add an item with what stands after it; return the position behind that."""
+        least, most, position = _read_quantifier(text, position)
+        copies = max(least, 1) if most is None else most
+        for number in range(copies):
+            bit = 1 << len(self._accepts)
+            self._accepts.append(item)
+            if number >= least:
+                self._optional |= bit
+            if most is None and number == copies - 1:
+                self._repeated |= bit
+        if len(self._accepts) > MAX_ITEMS:
+            raise InvalidPattern(f"more than {MAX_ITEMS} items")
+        return position
+
+    def _skip_optional(self, states: int) -> int:
+        while True:
+            further = states | ((states & self._optional) << 1)
+            if further == states:
+                return states
+            states = further
+
+    def _mask(self, character: str) -> int:
+        """Return the items that accept a character, as bits."""
+        mask = self._masks.get(character)
+        if mask is None:
+            mask = sum(1 << number for number, item in enumerate(self._accepts) if item.fullmatch(character))
+            if len(self._masks) < MAX_TEXT_LENGTH:
+                self._masks[character] = mask
+        return mask
+
+
+def _read_item(text: str, position: int) -> tuple[re.Pattern[str], int]:
+    character = text[position]
+    if character == "[":
+        return _read_set(text, position)
+    if character == "\\":
+        if position + 1 == len(text):
+            raise InvalidPattern("ends with a backslash")
+        escaped = text[position + 1]
+        if escaped.isalnum() and escaped not in _CLASSES:
+            raise InvalidPattern(f"\\{escaped} is not supported")
+        return _compile(_CLASSES.get(escaped, re.escape(escaped))), position + 2
+    if character in _SPECIAL:
+        raise InvalidPattern(f"{character} is not supported here: write \\{character} for the character itself")
+    return _compile("." if character == "." else re.escape(character)), position + 1
+
+
+def _read_set(text: str, position: int) -> tuple[re.Pattern[str], int]:
+    end = text.find("]", position + 2)
+    if end < 0:
+        raise InvalidPattern("[ without ]")
+    inner = text[position + 1 : end]
+    if "[" in inner or "\\" in inner or "&&" in inner or "||" in inner or "~~" in inner or "--" in inner:
+        raise InvalidPattern("a set in [] has characters and ranges such as a-z, without backslashes")
+    return _compile(f"[{inner}]"), end + 1
+
+
+def _compile(item: str) -> re.Pattern[str]:
+    try:
+        return re.compile(item, re.DOTALL)
+    except re.error as error:
+        raise InvalidPattern(str(error)) from None
+
+
+def _read_quantifier(text: str, position: int) -> tuple[int, int | None, int]:
+    """Return the least and greatest number of the item (None: any), and the position behind the quantifier."""
+    if position < len(text) and text[position] in "?*+":
+        least, most = {"?": (0, 1), "*": (0, None), "+": (1, None)}[text[position]]
+        return least, most, position + 1
+    repeat = _REPEAT.match(text, position)
+    if repeat is None:
+        return 1, 1, position
+    least = int(repeat[1])
+    most = least if repeat[2] is None else int(repeat[2])
+    if most < least or most == 0:
+        raise InvalidPattern(f"{repeat[0]} is not a range")
+    return least, most, repeat.end()
+
+
+def compile_patterns(texts: list[str]) -> Callable[[str], bool]:
+    """Return a function that checks whether a text matches one of the patterns. Raises `InvalidPattern`."""
+    compiled = [SafePattern(text) for text in texts]
+    return lambda text: any(each.matches(text) for each in compiled)
