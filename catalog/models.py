@@ -8,13 +8,15 @@ from uuid import UUID
 
 from django.db import models
 
+from catalog.change_rule_models import ChangeRule, ChangeRulesVersion
 from catalog.hourly_models import LargeTable, SlowTable, WarehouseSize, WarehouseStatistic
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from tenancy.models.querysets import VisibleQuerySet
 
 __all__ = [
-    "FileStatistics", "GenericTable", "IdempotencyRecord", "LargeTable", "LocationClaim", "MetricsDay", "MetricsReport",
+    "ChangeRule", "ChangeRulesVersion", "FileStatistics", "GenericTable", "IdempotencyRecord", "LargeTable",
+    "LocationClaim", "MetricsDay", "MetricsReport",
     "Namespace", "SlowTable", "Snapshot", "TableTotals", "Tabular", "TabularMetadata", "WarehouseSize",
     "WarehouseStatistic",
 ]  # fmt: skip

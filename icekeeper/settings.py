@@ -130,7 +130,7 @@ REQUEST_OBSERVERS = ["management.call_counter.count_request"]
 # Called with request and response before the response is sent; an exception becomes a 500.
 RESPONSE_HOOKS = ["tenancy.audit.occurrences.audit_response"]
 # Models whose rows refer to secrets, by the column `secret_id`.
-SECRET_OWNERS = ["storage.Warehouse", "events.EventSink"]
+SECRET_OWNERS = ["storage.Warehouse", "events.EventSink", "catalog.ChangeRule"]
 # Writes an event for a task that ended, in its transaction.
 TASK_END_RECORDER = "tenancy.services.task_events.record_task_end"
 # What runs independently of requests. Cleanups are rare: an idle worker sends hardly any statement for them.

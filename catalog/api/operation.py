@@ -68,6 +68,7 @@ UPDATES_DESCRIPTION: Final = "Applied in their order"
 COMMIT_DESCRIPTION: Final = (
     "All or nothing, checked against the newest version. The new version is durable when the response is sent."
 )
+REJECTED_BY_RULE: Final = "`ContractViolation`: a rule rejected the change, and the message has its name and reason"
 WRITE_ERRORS: Final = {412: STORE_DENIED, 413: TOO_LARGE, 503: STORE_FAILED}
 """Of operations that write a metadata file or register one."""
 
@@ -99,6 +100,9 @@ def operation(
     own_errors = dict(errors)
     if _PREFIX in path:
         own_errors[400] = ", ".join(["`PrefixIsNotWarehouseID`", *([errors[400]] if 400 in errors else [])])  # noqa: PLR2004
+    if IDEMPOTENCY_KEY in parameters:  # a write, which rules may reject
+        parameters = [*parameters, OVERRIDE_RULES]
+        own_errors[409] = "; ".join(filter(None, [own_errors.get(409), REJECTED_BY_RULE]))
     success = response if isinstance(response, dict) else {200: Body.of(response)}
     return extend_schema(
         operation_id=operation_id,
@@ -193,6 +197,11 @@ IDEMPOTENCY_KEY: Final = Header(
     "A request that is repeated with the same key is not executed again and gets the stored response. "
     "400 `InvalidIdempotencyKey`, `DuplicateIdempotencyKey`; `IdempotencyKeyReused`: used with another request before",
     OpenApiTypes.UUID,
+)
+OVERRIDE_RULES: Final = Header(
+    "x-icekeeper-override-rules",
+    "Override rules that reject the change: the reason, 1 to 200 characters, which is audited. Needs the permission to "
+    "override rules where they are attached. 400 `InvalidRuleOverride`",
 )
 ACCESS_DELEGATION: Final = Header(
     "X-Iceberg-Access-Delegation",

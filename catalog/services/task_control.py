@@ -17,6 +17,7 @@ from uuid import UUID
 
 from catalog.selectors.tasks import find_task_entities
 from catalog.selectors.warehouses import require_on_warehouse
+from catalog.services.tables.undrop import require_restores_approved
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import Conflict, Forbidden
 from tasks.models import NO_ID, Task
@@ -160,11 +161,15 @@ def cancel_tasks(*, actor: Actor, scope: TaskScope, task_ids: Sequence[UUID], al
     """End tasks that have not ended: the table of a cancelled expiration is restored, the files of a cancelled purge
     stay and its location becomes free.
 
-    Raises `PurgeRunning` (409), and `AlreadyExists` (409) if the name of a table to restore is taken.
+    Raises `PurgeRunning`, `ContractViolation` (409), and `AlreadyExists` (409) if the name of a table to restore is
+    taken.
     """
     scope.require_control(actor, task_ids)
+    tasks = control.get_tasks(task_ids, project_id=scope.project_id, warehouse_id=scope.warehouse_id)
+    expiring = [task.entity_id for task in tasks if task.queue == Task.Queue.SOFT_DELETION]
+    if expiring:
+        require_restores_approved(actor, expiring)
     with change(actor) as tx:
-        tasks = control.get_tasks(task_ids, project_id=scope.project_id, warehouse_id=scope.warehouse_id)
         cancelled = control.cancel_tasks(tasks, actor=actor)
         request_context.recheck_permissions()
         return _record(tx, Change.TASK_CANCELLED, cancelled, task_ids if all_or_none else ())

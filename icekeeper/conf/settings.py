@@ -151,6 +151,11 @@ class Settings(DatabaseSettings, EventSinkSettings):
         "server), `allowall` (every request is allowed), or the dotted path of a custom class. "
         "Unset, it is `builtin` with authentication and `allowall` without",
     )
+    contract_verifiers: StringList = Field(
+        [],
+        description="Dotted paths of own classes that approve or reject changes, in addition to the rules of the "
+        "management API: subclasses of catalog.services.approval.port.ContractVerifier",
+    )
     openfga: OpenFgaSettings = Field(default_factory=OpenFgaSettings, description="OpenFGA")
     instance_admins: UserIdList = Field(
         [],

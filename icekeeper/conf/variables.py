@@ -13,6 +13,7 @@ OWN_FIELDS = frozenset(
         "data_dir",
         "secret_key",
         "secret_key_fallbacks",
+        "contract_verifiers",
         "local_storage_root",
         "log_level",
         "pg_encryption_old_keys",

@@ -102,6 +102,10 @@ class Metrics:
             for metric in (self.cache_size, self.cache_hits, self.cache_misses):
                 metric.labels("stc", cloud)
 
+        # Rules about changes. `kind` is that of the rule; `result` is approved, vetoed, overridden, reported (by a
+        # rule in dry run) or failed.
+        self.change_rules = counter("icekeeper_change_rule_results", "Questions to rules", ["kind", "result"])
+
         # Connections to PostgreSQL. `pool` is read or write, `state` is idle or in_use.
         pools = "lakekeeper_catalog_pg_pool"
         self.pool_connections = gauge(f"{pools}_connections", "Connections", ["pool", "state"])
@@ -200,6 +204,11 @@ def store_call_ended(store: str, operation: Operation, seconds: float, *, is_ok:
     if observed is None:
         observed = _store_calls.setdefault(key, [])
     observed.append(seconds)
+
+
+def change_rule_asked(kind: str, result: str) -> None:
+    """Count a question to a rule of this kind."""
+    metrics().change_rules.labels(kind, result).inc()
 
 
 class StoreOfKind(Protocol):

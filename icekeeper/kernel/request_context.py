@@ -91,6 +91,8 @@ class RequestContext:
     """Database connections with a lowered statement timeout. See `kernel.db.connections`."""
     audit_rows: list[Any] | None = None
     """Unsaved audit records; None when nothing was recorded, empty when it is counted elsewhere."""
+    override_reason: str | None = None
+    """Text of `x-icekeeper-override-rules`, by which the caller overrides rules about changes; None without it."""
     statements: int = 0
     """Database statements of the request, without BEGIN and COMMIT."""
     statement_seconds: float = 0.0
@@ -116,6 +118,7 @@ def begin_request(request_id: RequestId, environ: Mapping[str, Any]) -> RequestC
     context.request_id = request_id
     context.origin = Origin(address, environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_USER_AGENT"))
     context.client_connection = f"{address}:{environ.get('REMOTE_PORT')}"
+    context.override_reason = environ.get("HTTP_X_ICEKEEPER_OVERRIDE_RULES")
     context.statements, context.statement_seconds = 0, 0.0
     return context
 
@@ -124,6 +127,7 @@ def end_request() -> None:
     """Clear id and origin: the response was sent and its log line written."""
     context = current_context()
     context.request_id, context.origin, context.client_connection = None, NO_ORIGIN, None
+    context.override_reason = None
 
 
 def copy_request_context() -> Context:

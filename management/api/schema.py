@@ -37,6 +37,14 @@ EXTENSIONS_HEADER: Final = OpenApiParameter(
     default=False,
     description="Also return the members that Lakekeeper's API does not have",
 )
+OVERRIDE_HEADER: Final = OpenApiParameter(
+    "x-icekeeper-override-rules",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="Override rules that reject the change: the reason, 1 to 200 characters, which is audited. Needs the "
+    "permission to override rules where they are attached",
+)
+REJECTED_BY_RULE: Final = "`ContractViolation`: a rule rejected the change"
 WITH_EXTENSIONS: Final = "Only with `x-icekeeper-extensions: true`"
 PAGE: Final = [
     OpenApiParameter("pageToken", OpenApiTypes.STR, description="`next-page-token` of the previous page"),

@@ -19,6 +19,7 @@ urlpatterns = [
         "warehouse_objects",
         "tasks",
         "tags",
+        "change_rules",
         "audit",
         "events",
         "statistics",

@@ -54,6 +54,7 @@ APIS: Final = {
             "grant": "Grants of privileges on objects",
             "token": "Access tokens of users and service accounts",
             "access-review": "Reviews of access: permissions and the grants that give them",
+            "change-rule": "Rules that approve or reject changes before they are written, and what they found",
             "audit": "The audit trail",
             "events": "Events of changes",
         },

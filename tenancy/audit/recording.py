@@ -38,6 +38,9 @@ class Event(StrEnum):
     EVENTS_READ = "events.read"
     ACCESS_REVIEWED = "access.reviewed"
     ACCESS_OVERRIDDEN = "access.overridden"
+    CHANGE_VETOED = "change.vetoed"
+    CHANGE_OVERRIDDEN = "change.overridden"
+    CHANGE_REPORTED = "change.reported"
     AUDIT_RECORDS_LOST = "audit.records-lost"
     AUDIT_RECORDS_DELETED = "audit.records-deleted"
 

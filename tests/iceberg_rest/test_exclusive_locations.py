@@ -62,7 +62,7 @@ def target_of(warehouse: Warehouse, **profile: Any) -> Target:
     storage = WarehouseStorage(warehouse.pk, 1, warehouse.storage_profile | profile, None)
     identifier = Identifier(("ns",), "t")
     return Target(
-        warehouse.pk, warehouse.project_id, warehouse.location, storage, [2], None, identifier, None, None, None
+        warehouse.pk, warehouse.project_id, warehouse.location, storage, [2], None, identifier, None, None, None, None
     )
 
 

@@ -32,6 +32,7 @@ CHANGES_NOTHING = {
     "POST /catalog/v1/signer/{prefix}/tabular-id/{tabular_id}/v1/aws/s3/sign": SIGNS,
     "POST /catalog/v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics": "a report of an engine, not a change",
     "POST /management/v1/action/batch-check": CHECKS,
+    "POST /management/v1/change-rules/{rule_id}/test": CHECKS,
     "POST /management/v1/permissions/check": CHECKS,
     "POST /management/v1/permissions/explain": CHECKS,
     "POST /management/v1/warehouse-creation-validation": CHECKS,

@@ -11,7 +11,7 @@ from django.conf import settings
 from catalog.services.warehouse_statistics import beginning_of_hour, record_hour
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from storage.models import Warehouse
-from tests.openapi_examples import permission_story, rights_story, tag_story, task_story
+from tests.openapi_examples import permission_story, rights_story, rule_story, tag_story, task_story
 from tests.openapi_examples.catalog_story import DAYS, ORDERS, version
 from tests.openapi_examples.story import Story
 
@@ -118,6 +118,7 @@ def play(story: Story) -> None:
     ids = contents(story, here)
     found_and_moved(story, here, ids)
     tag_story.play(story, here, ids)
+    rule_story.play(story, here, ids)
     permission_story.play(story, here, ids)
     rights_story.play(story, here, ids)
     dropped_and_restored(story, here, ids)

@@ -28,9 +28,12 @@ _CREATE: Final = {
     Tabular.Kind.GENERIC_TABLE: Can.CREATE_GENERIC_TABLE,
 }
 
+VERSION_OF_RULES: Final = "(SELECT number FROM catalog_changerulesversion)"
+"""The number of changes of the rules about changes, null before the first: an empty table for most servers."""
+
 _COLUMNS = f"""
 SELECT {STORAGE_COLUMNS}, w.status, w.project_id, w.location, w.allowed_format_versions, w.default_format_version,
-       n.id, n.location, t.id, t.uuid, t.kind, t.location, t.metadata_location"""
+       n.id, n.location, t.id, t.uuid, t.kind, t.location, t.metadata_location, {VERSION_OF_RULES}"""
 
 _TARGET = f"{_COLUMNS} {NAMED_TABULAR} WHERE w.id = %s"
 
@@ -54,6 +57,7 @@ class _TargetRow(StorageRow):
     kind: str
     location: str
     metadata_location: str
+    rules_version: int | None
     document: Any = None
 
 
@@ -71,7 +75,10 @@ class CurrentTabular:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a write is aimed: the warehouse with its rules, the namespace, and what has the name there now."""
+    """Where a write is aimed: the warehouse with its rules, the namespace, and what has the name there now.
+
+    `rules_version` is the number of changes of the rules about changes (`catalog.services.approval`).
+    """
 
     warehouse_id: UUID
     project_id: str
@@ -83,6 +90,7 @@ class Target:
     namespace_id: UUID | None
     namespace_location: str | None
     current: CurrentTabular | None
+    rules_version: int | None
 
     def has(self, kind: Tabular.Kind) -> bool:
         """Return whether a tabular of `kind` has the name now."""
@@ -154,4 +162,5 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) 
         namespace_id=namespace_id,
         namespace_location=row.namespace_location,
         current=current,
+        rules_version=row.rules_version,
     )

@@ -22,6 +22,8 @@ from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache, metadata_of
 from catalog.selectors.tables.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.proposals import propose_commit
 from catalog.services.commit.expected_properties import require_properties
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import CommitRequest, Revision, revise, write_revisions
@@ -63,8 +65,8 @@ def commit_table(
     """Apply the changes; the new metadata is durable on return. Updates without an effect write nothing.
 
     When the pointer was moved concurrently and the requirements are still met, the updates are applied to the newer
-    version. Raises `NoSuchTable`, `CommitFailed` (409, certainly not committed), `BadRequest`, or `CommitStateUnknown`
-    (500) when the connection to the database was lost during the commit.
+    version. Raises `NoSuchTable`, `CommitFailed` (409, certainly not committed), `ContractViolation` (409),
+    `BadRequest`, or `CommitStateUnknown` (500) when the connection to the database was lost during the commit.
     """
     table = changes.table
     with reserve_commit_slots([(warehouse_id, path_key(table.levels), lookup_key(table.name))]):
@@ -148,6 +150,15 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         require_format_version(target, metadata["format-version"])
     if metadata.get("table-uuid") != base.get("table-uuid"):
         raise BadRequest("Cannot assign another UUID to a table")
+    require_approval(
+        target.rules_version,
+        lambda: [
+            propose_commit(
+                actor, target, current, base, metadata, updates=changes.updates,
+                removed_snapshot_ids=change.removed_snapshot_ids,
+            )
+        ],
+    )  # fmt: skip
     return revise(
         actor,
         target,

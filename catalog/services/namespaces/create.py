@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
@@ -12,10 +13,15 @@ from catalog.identifiers import Levels, dotted, require_levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for
 from catalog.selectors.warehouses import require_active
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction
+from catalog.services.approval.proposals import propose_namespace
+from catalog.services.approval.rule_set import recent_rules_version
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse, require_outside_tabulars
 from catalog.services.namespaces.properties import LOCATION, read_properties, without_managed
 from icekeeper.kernel import request_context
+from icekeeper.kernel.db.sql import as_uuid
 from icekeeper.kernel.db.transactions import is_foreign_key_violation
 from icekeeper.kernel.errors.types import (
     AlreadyExists,
@@ -51,13 +57,54 @@ def create_namespace(
     Keys of properties may be in any case, as engines and the compatibility kit send them. The property `location` is
     the folder of its tabulars: it must be in the warehouse and in no tabular's folder; the default follows the
     warehouse's layout. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`,
-    `LocationAlreadyTaken`.
+    `LocationAlreadyTaken`, `ContractViolation` (409).
     """
+    new = _read_request(levels, properties)
+    above = _require_to_create_in(actor, warehouse_id, new.levels[:-1])
+    parent_id = as_uuid(above.id) if above.type is Securable.Type.NAMESPACE else None
+    require_approval(
+        recent_rules_version(),
+        lambda: [
+            propose_namespace(
+                ChangeAction.CREATE, actor, warehouse_id, new.levels, namespace_id=None, parent_id=parent_id,
+                properties=lambda _: new.properties,
+            )
+        ],
+    )  # fmt: skip
+    return _insert(actor, warehouse_id, new, above, idempotency_key)
+
+
+def create_unapproved_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object) -> Namespace:
+    """Do what `create_namespace` does without asking the rules: for dry runs, which are rolled back."""
+    new = _read_request(levels, properties)
+    return _insert(actor, warehouse_id, new, _require_to_create_in(actor, warehouse_id, new.levels[:-1]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _NewNamespace:
+    """A valid request; `location` is the chosen one."""
+
+    levels: Levels
+    properties: dict[str, str]
+    location: str | None
+
+
+def _read_request(levels: object, properties: object) -> _NewNamespace:
     checked = require_levels(levels)
     require_not_reserved(checked)
     described = without_managed(read_properties(properties, "properties"))
     chosen = described.pop(LOCATION, None)
-    above = _require_to_create_in(actor, warehouse_id, checked[:-1])
+    return _NewNamespace(checked, described, chosen)
+
+
+def _insert(
+    actor: Actor,
+    warehouse_id: UUID,
+    new: _NewNamespace,
+    above: ObjectRef,
+    idempotency_key: IdempotencyKey | None,
+) -> Namespace:
+    checked = new.levels
     try:
         with change(actor, idempotency_key) as tx:
             # Locked, so that it is not deleted before the namespace exists.
@@ -72,8 +119,8 @@ def create_namespace(
                 parent_id=parent_id,
                 path=path,
                 path_key=path_key(checked),
-                properties=described,
-                location=_location(warehouse, chosen, above_location, checked[-1], namespace_id),
+                properties=new.properties,
+                location=_location(warehouse, new.location, above_location, checked[-1], namespace_id),
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
             granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.NAMESPACE, namespace.pk))

@@ -20,13 +20,17 @@ from catalog.identifiers import Levels, dotted
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
 from catalog.selectors.subtree_preview import subtree_digest
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction
+from catalog.services.approval.proposals import SubtreeDrop, propose_namespace
+from catalog.services.approval.rule_set import recent_rules_version
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations, queue_purges, record_drop, retire
 from icekeeper.kernel import request_context
 from icekeeper.kernel.db.sql import batches
-from icekeeper.kernel.errors.types import NamespaceNotEmpty
+from icekeeper.kernel.errors.types import Busy, NamespaceNotEmpty
 from icekeeper.kernel.names import path_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
@@ -51,12 +55,16 @@ def drop_namespace(
     """Drop an empty namespace. Soft-deleted tabulars count as its content.
 
     With `expected_id` another namespace that has the path by now is not dropped. Raises `NoSuchNamespace`,
-    `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
+    `ReservedNamespace`, `NamespaceNotEmpty`, `ContractViolation` (409), `NamespaceProtected` unless `force`.
     """
     require_not_reserved(levels)
     namespace_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
     if expected_id is not None and namespace_id != expected_id:
         raise no_such_namespace(levels)
+    require_approval(
+        recent_rules_version(),
+        lambda: [propose_namespace(ChangeAction.DROP, actor, warehouse_id, levels, namespace_id=namespace_id)],
+    )
     try:
         with change(actor, idempotency_key) as tx:
             namespace = lock_namespace(warehouse_id, namespace_id, levels)
@@ -90,12 +98,15 @@ def drop_subtree(
     Raises `NoSuchNamespace`, `ReservedNamespace` (400); unless `force`, `NamespaceDeleteNotAllowed` (400) in a
     soft-delete warehouse and `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
     `NamespaceHasRunningTabularExpirations` (409) while a soft-deleted tabular is being deleted permanently. With the
-    `digest` of a preview (`subtree_digest`), `PreviewOutdated` (409) when the preview would show something else now.
+    `digest` of a preview (`subtree_digest`), `PreviewOutdated` (409) when the preview would show something else now;
+    `ContractViolation` (409); `Busy` (503) if something is added while rules are asked.
     """
     require_not_reserved(levels)
     # Checked before anything is locked, so that denied requests block no other client. The permission to delete a
     # namespace includes that to drop everything in it, as `modify` is inherited on all levels.
     top_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
+    proposed = SubtreeDrop(actor, warehouse_id, top_id)
+    require_approval(recent_rules_version(), proposed.propose)
     with change(actor, idempotency_key) as tx:
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
@@ -110,6 +121,8 @@ def drop_subtree(
             )
         tabulars = _lock_tabulars(namespaces)
         request_context.recheck_permissions()
+        if not proposed.includes([each.pk for each in (*namespaces, *tabulars)]):
+            raise Busy(f"Something was added to namespace {top} meanwhile: nothing was dropped, try again")
         if digest is not None and digest != subtree_digest(warehouse, top.pk, namespaces, tabulars):
             raise PreviewOutdated("Something has changed since the preview")
         if not force:

@@ -12,6 +12,10 @@ from django.db.models.functions import Concat, Substr
 from catalog.errors import ChildNamespaceProtected, NamespaceProtected, no_such_namespace, no_such_object
 from catalog.identifiers import MAX_DEPTH, MAX_KEY_BYTES, Levels, NamespaceDepthExceeded, dotted, require_levels
 from catalog.models import Namespace
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction, ProposedChange
+from catalog.services.approval.proposals import propose_namespace
+from catalog.services.approval.rule_set import recent_rules_version
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.namespaces.create import require_not_reserved
 from catalog.services.namespaces.versions import require_version
@@ -65,13 +69,15 @@ def move_namespace(
 
     Raises `NoSuchNamespace` (also for the new parent), `AlreadyExists`, `ReservedNamespace`, `NamespaceDepthExceeded`,
     `NamespaceCannotMoveIntoSelf`, `StorageLayoutForbidsNamespaceMove`; unless `force`, `NamespaceProtected` and
-    `ChildNamespaceProtected` (409); `NamespaceChanged` (409) when it has another version than `expected_version`.
+    `ChildNamespaceProtected` (409); `ContractViolation` (409); `NamespaceChanged` (409) when it has another version
+    than `expected_version`.
     """
     if destination == []:
         raise NamespaceEmpty("destination: must have at least one level")
     levels = require_levels(destination)
     require_not_reserved(levels)
     _require_to_move(actor, warehouse_id, namespace_id)
+    require_approval(recent_rules_version(), lambda: _propose(actor, warehouse_id, namespace_id, levels))
     try:
         with change(actor) as tx:
             # All transactions that create, move or recursively drop namespaces take this lock: no path changes now.
@@ -103,6 +109,20 @@ def move_namespace(
     except IntegrityError:
         raise _taken(levels) from None
     return moved
+
+
+def _propose(actor: Actor, warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> list[ProposedChange]:
+    rows = Namespace.objects.in_warehouse(warehouse_id)
+    moved = rows.filter(pk=namespace_id).only("path").first()
+    if moved is None:  # dropped concurrently
+        return []
+    parent_id = rows.filter(path_key=path_key(levels[:-1])).values_list("pk", flat=True).first()
+    return [
+        propose_namespace(
+            ChangeAction.RENAME, actor, warehouse_id, moved.levels, namespace_id=namespace_id,
+            destination=(levels, None), destination_namespace_id=parent_id,
+        )
+    ]  # fmt: skip
 
 
 def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from catalog.identifiers import Levels
 from catalog.models import Namespace
 from catalog.selectors.namespaces import find_namespace_for, lock_namespace
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction
+from catalog.services.approval.proposals import propose_namespace
+from catalog.services.approval.rule_set import recent_rules_version
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.namespaces.versions import require_version
 from icekeeper.kernel.errors.types import (
@@ -63,14 +68,67 @@ def update_namespace_properties(
 
     Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists; `LocationCannotBeUpdated` and
     `LocationCannotBeRemoved` (400), as tabulars depend on the location; `NamespaceChanged` (409) when the namespace has
-    another version than `expected_version`.
+    another version than `expected_version`; `ContractViolation` (409).
     """
+    update = _read_update(updates, removals)
+    namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+    require_approval(
+        recent_rules_version(),
+        lambda: [
+            propose_namespace(
+                ChangeAction.UPDATE_PROPERTIES, actor, warehouse_id, levels, namespace_id=namespace_id,
+                properties=update.apply_to,
+            )
+        ],
+    )  # fmt: skip
+    return _update(
+        actor, warehouse_id, levels, namespace_id, update, expected_version=expected_version,
+        idempotency_key=idempotency_key,
+    )  # fmt: skip
+
+
+def update_unapproved_namespace_properties(
+    *, actor: Actor, warehouse_id: UUID, levels: Levels, removals: object, updates: object
+) -> PropertyChanges:
+    """Do what `update_namespace_properties` does without asking the rules: for dry runs, which are rolled back."""
+    update = _read_update(updates, removals)
+    namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+    return _update(actor, warehouse_id, levels, namespace_id, update)
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """The properties to set, and those to remove."""
+
+    to_set: dict[str, str]
+    to_remove: list[str]
+
+    def apply_to(self, before: Mapping[str, str]) -> dict[str, str]:
+        """Return the stored properties after the update; the location is not one of them."""
+        kept = {key: value for key, value in before.items() if key not in self.to_remove}
+        return kept | {key: value for key, value in self.to_set.items() if key != LOCATION}
+
+
+def _read_update(updates: object, removals: object) -> _Update:
     to_set = without_managed(read_properties(updates, "updates"))
     to_remove = _string_list(removals, "removals")
     both = sorted(to_set.keys() & set(to_remove))
     if both:
         raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
-    namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+    return _Update(to_set, to_remove)
+
+
+def _update(
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    namespace_id: UUID,
+    update: _Update,
+    *,
+    expected_version: int | None = None,
+    idempotency_key: IdempotencyKey | None = None,
+) -> PropertyChanges:
+    to_set, to_remove = update.to_set, update.to_remove
     with change(actor, idempotency_key) as tx:
         namespace = lock_namespace(warehouse_id, namespace_id, levels)
         require_version(namespace, expected_version)

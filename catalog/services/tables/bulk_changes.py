@@ -10,6 +10,10 @@ from catalog.errors import PreviewOutdated, Protected, no_such_object, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tables.change_preview import MAX_CHANGED, TabularChange, change_digest
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction
+from catalog.services.approval.proposals import propose_each
+from catalog.services.approval.rule_set import recent_rules_version
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables.drop import hide, queue_purges, record_drop, retire
 from catalog.services.tables.named_targets import (
@@ -40,11 +44,12 @@ def drop_tabulars(
     """Drop tabulars as `drop_tabular` does, in one transaction; return until when they can be restored, None for never.
 
     `digest` is the one of `change_digest` that the caller saw. Locks are taken in the order warehouse, tabulars.
-    Raises `NoSuchWarehouse`, the "no such" error of a target's kind, `PreviewOutdated`, and `Protected` (409) unless
-    `force`.
+    Raises `NoSuchWarehouse`, the "no such" error of a target's kind, `PreviewOutdated`, `ContractViolation` (409), and
+    `Protected` (409) unless `force`.
     """
     wanted = distinct_targets(targets, maximum=MAX_CHANGED)
     own_ids = require_each(actor, [TabularChange.DROP.action], warehouse_id, wanted)
+    require_approval(recent_rules_version(), lambda: propose_each(ChangeAction.DROP, actor, own_ids))
     with change(actor) as tx:
         warehouse, rows = _lock(warehouse_id, own_ids, wanted)
         require_current(change_digest(TabularChange.DROP, warehouse, rows), digest)

@@ -1,12 +1,12 @@
 """Import of namespaces, tables and views of another catalog, one by one.
 
 Each step skips what exists already, so that an interrupted run can be repeated. The `check_*` functions are dry runs:
-they execute the step and roll it back.
+they execute the step and roll it back, without asking the rules about changes, which may ask other servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,8 +21,13 @@ from catalog.identifiers import Identifier, Levels, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
 from catalog.selectors.tables.targets import Target, find_target, find_target_of_commit
-from catalog.services.namespaces.create import create_namespace
-from catalog.services.namespaces.properties import LOCATION, MANAGED, update_namespace_properties
+from catalog.services.namespaces.create import create_namespace, create_unapproved_namespace
+from catalog.services.namespaces.properties import (
+    LOCATION,
+    MANAGED,
+    update_namespace_properties,
+    update_unapproved_namespace_properties,
+)
 from catalog.services.tables.create import NewTabular, insert_tabular
 from catalog.services.tables.register import read_registered, register_tabular
 from icekeeper.kernel.errors.types import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
@@ -60,6 +65,22 @@ def ensure_namespace(
     Its location and id in the other catalog are ignored: it gets new ones. Raises as `create_namespace`, except
     `AlreadyExists`.
     """
+    return _ensure(
+        create=create_namespace, update=update_namespace_properties,
+        actor=actor, warehouse_id=warehouse_id, levels=levels, properties=properties, overwrite=overwrite,
+    )  # fmt: skip
+
+
+def _ensure(
+    *,
+    create: Callable[..., object],
+    update: Callable[..., object],
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: object,
+    properties: object,
+    overwrite: bool,
+) -> ImportResult:
     checked = require_levels(levels)
     if isinstance(properties, dict):
         properties = {key: value for key, value in properties.items() if key not in {*MANAGED, LOCATION}}
@@ -67,15 +88,13 @@ def ensure_namespace(
         found = get_namespace_for(actor=actor, warehouse_id=warehouse_id, levels=checked)
     except NoSuchNamespace:
         try:
-            create_namespace(actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties)
+            create(actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties)
         except AlreadyExists:  # created by a concurrent run
             return ImportResult.UNCHANGED
         return ImportResult.NEW
     if not overwrite or _has(found.properties, properties):
         return ImportResult.UNCHANGED
-    update_namespace_properties(
-        actor=actor, warehouse_id=warehouse_id, levels=checked, removals=None, updates=properties
-    )
+    update(actor=actor, warehouse_id=warehouse_id, levels=checked, removals=None, updates=properties)
     return ImportResult.REPLACED
 
 
@@ -86,9 +105,10 @@ def check_namespace(
     checked = require_levels(levels)
     with _rolled_back():
         _create_levels(actor, warehouse_id, checked[:-1])
-        return ensure_namespace(
-            actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties, overwrite=overwrite
-        )
+        return _ensure(
+            create=create_unapproved_namespace, update=update_unapproved_namespace_properties,
+            actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties, overwrite=overwrite,
+        )  # fmt: skip
 
 
 def register_entry(*, actor: Actor, warehouse_id: UUID, entry: ImportEntry, overwrite: bool) -> ImportResult:
@@ -224,7 +244,9 @@ def _create_levels(actor: Actor, warehouse_id: UUID, levels: Levels) -> UUID:
         above = levels[:depth]
         namespace = Namespace.objects.in_warehouse(warehouse_id).filter(path_key=path_key(above)).first()
         if namespace is None:
-            namespace = create_namespace(actor=actor, warehouse_id=warehouse_id, levels=above, properties=None)
+            namespace = create_unapproved_namespace(
+                actor=actor, warehouse_id=warehouse_id, levels=above, properties=None
+            )
         found = namespace.pk
     return found
 

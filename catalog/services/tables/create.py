@@ -33,6 +33,9 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction
+from catalog.services.approval.proposals import propose_creation
 from catalog.services.commit.pointer import CommitFacts, commit_facts, insert_version, snapshot_row
 from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id
@@ -105,8 +108,8 @@ def create_table(
 
     A location that the client chooses, or that the layout derives from the name alone, must be empty; that of a staged
     table must also be in its namespace's own folder: see `require_own_folder`. Raises `NoSuchNamespace`,
-    `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files of a dropped table
-    are deleted there.
+    `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, `ContractViolation` (409), and `Busy`
+    while files of a dropped table are deleted there.
     """
     identifier = Identifier(levels, require_name(name, "table name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
@@ -126,6 +129,11 @@ def create_table(
     )
     if stage:
         require_own_folder(target, metadata)
+    action = ChangeAction.STAGE if stage else ChangeAction.CREATE
+    require_approval(
+        target.rules_version,
+        lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata, action=action)],
+    )
     if is_foreseeable(metadata["location"], table_uuid):
         require_empty_location(actor, target, metadata["location"], idempotency_key)
     if not stage:
@@ -214,6 +222,7 @@ def finish_staged_create(
     )
     metadata = first.metadata
     require_format_version(target, metadata["format-version"])
+    require_approval(target.rules_version, lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata)])
     try:
         return create_tabular(
             actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=None, idempotency_key=idempotency_key,

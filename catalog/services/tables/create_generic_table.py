@@ -15,6 +15,8 @@ from catalog.models import GenericTable, Tabular
 from catalog.selectors.access.files import TabularFiles
 from catalog.selectors.tables.generic_tables import LoadedGenericTable
 from catalog.selectors.tables.targets import Target, find_target
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.proposals import describe_generic_table, propose_creation
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import is_foreseeable, new_tabular_location
 from catalog.services.locations.purge import run_pending_purges
@@ -64,7 +66,8 @@ def create_generic_table(
     """Create a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
 
     `schema` and `statistics` are any JSON values, stored unchanged. Raises `InvalidName`, `InvalidFormat`,
-    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`.
+    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`,
+    `ContractViolation` (409).
     """
     identifier = Identifier(levels, _name(name))
     described = GenericTable(
@@ -80,6 +83,9 @@ def create_generic_table(
         raise already_exists(target.current.kind, KIND, identifier)
     table_id = new_id()
     wanted = new_tabular_location(target, base_location, table_id)
+    require_approval(
+        target.rules_version, lambda: [propose_creation(actor, target, KIND, describe_generic_table(described))]
+    )
     if base_location is None and is_foreseeable(wanted, table_id):
         run_pending_purges(actor, target, wanted)
     request = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,6 +20,8 @@ from catalog.models import Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from catalog.selectors.tables.targets import find_target, find_target_of_commit
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.proposals import propose_commit, propose_creation
 from catalog.services.commit.expected_properties import require_properties
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import CommitRequest, revise, write_revisions
@@ -54,7 +57,7 @@ def create_view(
     """Create a view; the arguments are those of CreateViewRequest.
 
     Raises `ProtectedPropertyModification` (403) before any other error, `NoSuchNamespace`, `AlreadyExists`,
-    `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
+    `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, `ContractViolation` (409).
     """
     require_may_set_owner(actor, properties if isinstance(properties, dict) else ())
     identifier = Identifier(levels, require_name(name, "view name"))
@@ -71,6 +74,7 @@ def create_view(
         view_uuid=str(view_uuid),
     )
     check_times(metadata, now_ms())
+    require_approval(target.rules_version, lambda: [propose_creation(actor, target, VIEW, metadata)])
     if location is None and is_foreseeable(metadata["location"], view_uuid):
         run_pending_purges(actor, target, metadata["location"])
     request = {
@@ -96,8 +100,8 @@ def replace_view(
 
     With `expected_properties`, raises `PropertiesChanged` as a commit to a table does. Raises
     `ProtectedPropertyModification` (403) before any other error, `NoSuchView`, `CommitFailed` (409, nothing was done),
-    `BadRequest`, `DefinerViewModification` (403), and `CommitStateUnknown` (500) when the connection to the database
-    was lost during the commit.
+    `ContractViolation` (409), `BadRequest`, `DefinerViewModification` (403), and `CommitStateUnknown` (500) when the
+    connection to the database was lost during the commit.
     """
     require_may_set_owner(actor, updated_property_names(updates))
     with reserve_commit_slots([(warehouse_id, path_key(view.levels), lookup_key(view.name))]):
@@ -115,6 +119,8 @@ def replace_view(
                 store_unchanged_response(idempotency_key, unchanged)
                 return unchanged
             require_may_replace(actor, current.id, base, change.metadata)
+            proposed = partial(propose_commit, actor, target, current, base, change.metadata, updates=updates)
+            require_approval(target.rules_version, lambda: [proposed()])  # noqa: B023 - called at once
             request = CommitRequest(requirements, updates, _audit_details(updates))
             revision = revise(actor, target, current, base, change.metadata, request=request)
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from catalog.identifiers import Identifier, Levels
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.targets import CurrentTabular, find_target, find_target_of_commit
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.proposals import propose_drop
 from catalog.services.commit.queue import attempts
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import lock_warehouse
@@ -41,12 +44,14 @@ def unregister_table(
 ) -> LoadedTabular:
     """Remove a table from the catalog without its files, and return its last version.
 
-    It is never soft-deleted. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409) when concurrent commits
-    never stop.
+    It is never soft-deleted. Raises `NoSuchTable`, `Protected`, `ContractViolation` (409), `CommitContended` (409) when
+    concurrent commits never stop.
     """
     for _ in attempts(table):
         target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
         current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
+        proposed = partial(propose_drop, actor, target, current)
+        require_approval(target.rules_version, lambda: [proposed()])  # noqa: B023 - called at once
         last = LoadedTabular(current.id, current.metadata_location, document)
         with suppress(_CommittedMeanwhile), change(actor, idempotency_key) as tx:
             row = _lock_named(current, table)
@@ -80,10 +85,12 @@ def drop_tabular(
     """Drop a tabular.
 
     In a soft-delete warehouse it can be restored until it expires, unless `force`. With `purge` a task deletes its
-    files after the row. Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
+    files after the row. Raises `NoSuchTable` (or view, or generic table), `ContractViolation` (409), or `Protected`
+    (409) unless `force`.
     """
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     current = target.tabular_for(actor, Can.DROP, kind)
+    require_approval(target.rules_version, lambda: [propose_drop(actor, target, current)])
     with change(actor, idempotency_key) as tx:
         warehouse = lock_warehouse(warehouse_id)  # with its current delete profile
         if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:

@@ -15,6 +15,9 @@ from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import read_metadata_file
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction
+from catalog.services.approval.proposals import propose_creation, propose_replacement
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import NO_OWNER, require_unreserved, require_valid_locations
 from catalog.services.tables.create import NewTabular, insert_tabular, require_format_version
@@ -46,7 +49,7 @@ def register_tabular(
 
     `overwrite` replaces one of that name and kind in the same transaction; the files of the replaced one stay. When
     both are of the same lineage, this needs the permission to manage grants on it. Raises `NoSuchNamespace`,
-    `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, what `read_registered` raises, and
+    `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, `ContractViolation` (409), what `read_registered` raises, and
     `ProtectedPropertyModification` (403) for a view with an owner property.
     """
     identifier = Identifier(levels, require_name(name, f"{kind} name"))
@@ -66,6 +69,14 @@ def register_tabular(
         require_permission(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id, missing=missing)
     if kind == Tabular.Kind.VIEW:
         require_may_set_owner(actor, metadata["properties"])
+    require_approval(
+        target.rules_version,
+        lambda: [
+            propose_creation(actor, target, kind, metadata, action=ChangeAction.REGISTER)
+            if replaced is None
+            else propose_replacement(actor, target, replaced, metadata)
+        ],
+    )
     new = NewTabular(
         actor,
         target,

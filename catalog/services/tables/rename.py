@@ -11,6 +11,8 @@ from catalog.errors import already_exists, no_such_namespace, no_such_tabular, n
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tables.targets import find_target
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.proposals import propose_rename
 from catalog.services.idempotency import IdempotencyKey
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now
@@ -44,8 +46,8 @@ def rename_tabular(
 
     With `expected_uuid` only the tabular with this id is renamed: another one with the name is not the one to rename.
     Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination, `AlreadyExists` when the
-    name is taken there, and `Forbidden` when the caller would gain permissions on it through the new namespace, or
-    would allow its owners to grant what managed access forbids them now.
+    name is taken there, `ContractViolation` (409), and `Forbidden` when the caller would gain permissions on it through
+    the new namespace, or would allow its owners to grant what managed access forbids them now.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
@@ -62,6 +64,7 @@ def rename_tabular(
         request_context.record_permission(_recheck_gained_permissions, (move, epoch))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
+    require_approval(origin.rules_version, lambda: [propose_rename(actor, origin, tabular, destination, namespace_id)])
     try:
         with change(actor, idempotency_key) as tx:
             if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, path_key(destination.levels)]) is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,10 @@ from catalog.errors import TabularHasRunningExpiration, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
+from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ChangeAction, ProposedChange
+from catalog.services.approval.proposals import propose_each
+from catalog.services.approval.rule_set import recent_rules_version
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables.drop import BATCH_SIZE, cancel_expirations
 from catalog.services.tables.named_targets import (
@@ -41,8 +45,8 @@ def undrop_tabulars(
 
     Targets that are not dropped are skipped, so that a call can be repeated. A new name needs the permission to rename
     the target. Raises `NoSuchWarehouse`, the "no such" error of a target's kind, `BadRequest` for an invalid name,
-    `AlreadyExists` when a name is taken, and `TabularHasRunningExpiration` (409) while a target is being deleted
-    permanently.
+    `AlreadyExists` when a name is taken, `ContractViolation` (409), and `TabularHasRunningExpiration` (409) while a
+    target is being deleted permanently.
     """
     wanted, names = distinct_targets(targets), dict(new_names or {})
     for (kind, _uuid), name in names.items():
@@ -52,6 +56,7 @@ def undrop_tabulars(
     own_ids = require_each(actor, [Can.UNDROP], warehouse_id, wanted)
     if renamed:
         require_each(actor, [Can.RENAME], warehouse_id, renamed)
+    require_restores_approved(actor, own_ids, names)
     try:
         with change(actor) as tx:
             # An expiration takes this lock first, too: it has finished, or starts later and finds nothing to do.
@@ -78,6 +83,19 @@ def undrop_tabulars(
                 _record_undrop(tx, row, project=warehouse.project_id, former_name=former[row.pk])
     except IntegrityError:  # a tabular was renamed to one of the names concurrently
         raise AlreadyExists("One of the names is already taken") from None
+
+
+def require_restores_approved(actor: Actor, own_ids: Sequence[UUID], names: Mapping[Named, str] | None = None) -> None:
+    """Ask the rules about those of the tabulars that are dropped, and are restored, some under new names."""
+    require_approval(recent_rules_version(), lambda: _propose(actor, own_ids, names or {}))
+
+
+def _propose(actor: Actor, own_ids: Sequence[UUID], names: Mapping[Named, str]) -> Iterator[ProposedChange]:
+    for batch in batches(sorted(own_ids), BATCH_SIZE):
+        rows = Tabular.objects.dropped().filter(pk__in=batch).values_list("pk", "kind", "uuid")
+        new_names = {own_id: names.get((Tabular.Kind(kind), uuid)) for own_id, kind, uuid in rows}
+        given = {own_id: name for own_id, name in new_names.items() if name is not None}
+        yield from propose_each(ChangeAction.UNDROP, actor, list(new_names), new_names=given)
 
 
 def cancel_expirations_and_restore(actor: Actor, tasks: Sequence[Task]) -> list[Task]:

@@ -15,7 +15,9 @@ from management.api.schema import (
     NO_NAMESPACE,
     NO_TABULAR,
     NO_WAREHOUSE,
+    OVERRIDE_HEADER,
     PAGE,
+    REJECTED_BY_RULE,
     TOO_LARGE,
     WAREHOUSE_ID,
     Operation,
@@ -54,13 +56,13 @@ describe_tabulars = describe(
         "undrop_tabulars",
         "Restore dropped tables and views",
         description="All of them are restored, or none; each with its name, id, location, data and protection.",
-        parameters=[WAREHOUSE_ID],
+        parameters=[WAREHOUSE_ID, OVERRIDE_HEADER],
         request=UndropTabularsRequest,
         success=empty_response("Restored"),
         errors={
             404: f"{NO_WAREHOUSE}, {NO_TABULAR}",
             409: "`AlreadyExistsException`: one of the names is in use; "
-            "`TabularHasRunningExpiration`: one of them is being deleted",
+            f"`TabularHasRunningExpiration`: one of them is being deleted; {REJECTED_BY_RULE}",
             413: TOO_LARGE,
         },
     ),
@@ -81,14 +83,15 @@ describe_namespaces = describe(
         "Update the name or parent of a namespace",
         description="Its tables, views, generic tables and child namespaces move with it. Ids, properties, locations "
         "and files do not change. A move to the current path changes nothing.",
-        parameters=[WAREHOUSE_ID, path_parameter("namespace_id", "The namespace's id")],
+        parameters=[WAREHOUSE_ID, path_parameter("namespace_id", "The namespace's id"), OVERRIDE_HEADER],
         request=MoveNamespaceRequest,
         success={200: MoveNamespaceResponse},
         errors={
             400: "`NamespaceEmpty`, `NamespaceDepthExceeded`, `ReservedNamespace`, `NamespaceCannotMoveIntoSelf`; "
             "`StorageLayoutForbidsNamespaceMove`: the folders of the warehouse contain the paths of namespaces",
             404: f"{NO_WAREHOUSE}; {NO_NAMESPACE}: the namespace or its new parent",
-            409: "`AlreadyExistsException`; `NamespaceProtected`, `ChildNamespaceProtected`: without `force`",
+            409: "`AlreadyExistsException`; `NamespaceProtected`, `ChildNamespaceProtected`: without `force`; "
+            f"{REJECTED_BY_RULE}",
             413: "`PayloadTooLargeException`",
         },
     )

@@ -26,9 +26,10 @@ pytestmark = pytest.mark.django_db
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("catalog", "events", "icekeeper", "management", "storage", "tasks", "tenancy")
-MAX_FILES = {"load": 40, "commit": 55, "create warehouse": 54, "grant": 50}
-"""Three of a write are the change spine: `tenancy/changes/`."""
-MAX_OWN_FILES = {"load": 10, "commit": 26}
+MAX_FILES = {"load": 40, "commit": 56, "create warehouse": 54, "grant": 50}
+"""Three of a write are the change spine: `tenancy/changes/`. One of a commit is its approval, which ends there without
+rules: `catalog/services/approval/approve.py`."""
+MAX_OWN_FILES = {"load": 10, "commit": 27}
 """Of these, files that the other requests do not all enter as well."""
 
 

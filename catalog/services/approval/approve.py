@@ -1,0 +1,194 @@
+"""Approval of changes: every write of the catalog asks here before its first row, file or event.
+
+Local rules are asked first and all together; rules that ask other servers only if the local ones allow the change. Each
+result except approval is audited, whether the request succeeds or not. No database transaction may be open.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from catalog.services.approval.port import ProposedChange
+from catalog.services.approval.rule_set import Rule, read_rules_version, rules_of_version, server_rules
+from icekeeper.kernel import metrics, request_context
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, CommitContended, Conflict
+from icekeeper.kernel.names import hidden_character
+from icekeeper.kernel.request_context import current_context
+from tenancy.actor import Actor
+from tenancy.audit.rule_findings import FindingResult, RuleFinding, record_rule_finding
+from tenancy.authz.actions import Can
+from tenancy.authz.permission_epoch import permission_epoch
+from tenancy.authz.permissions import check_permissions
+from tenancy.models.securable import parse_securable_id
+
+MAX_REASONS: Final = 10
+"""Reasons of one rule, and violations that an error names."""
+
+MAX_REASON_LENGTH: Final = 500
+MAX_OVERRIDE_LENGTH: Final = 200
+"""Characters."""
+
+OVERRIDE_HEADER: Final = "x-icekeeper-override-rules"
+
+logger = logging.getLogger("icekeeper.approval")
+
+
+class ContractViolation(Conflict):
+    """A rule rejected the change. Not final: the rule may be changed or deleted before a retry."""
+
+    wire_type, is_final = "ContractViolation", False
+
+
+class RulesChanged(CommitContended):
+    """A rule was changed between the approval of a change and its write: nothing was written."""
+
+
+class InvalidOverride(BadRequest):
+    wire_type, is_final = "InvalidRuleOverride", False
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    change: ProposedChange
+    rule: Rule
+    reason: str
+
+
+def require_approval(version: int | None, propose: Callable[[], Iterable[ProposedChange]]) -> None:
+    """Raise `ContractViolation` (409) unless all rules allow the changes that `propose` returns.
+
+    `version` is the number of changes of rules that was read with the target. Without rules nothing else happens:
+    `propose` is not called. The write checks again that no rule was changed meanwhile (`RulesChanged`, 409). Raises
+    `InvalidOverride` (400) for an invalid header `x-icekeeper-override-rules` where it is needed.
+    """
+    request_context.record_permission(_require_same_rules, (version, permission_epoch.current()))
+    if version is None and not settings.ICEKEEPER.contract_verifiers:
+        return
+    verify_changes(version, list(propose()))
+
+
+def verify_changes(version: int | None, changes: Sequence[ProposedChange]) -> None:
+    """Do what `require_approval` does, for changes that exist already."""
+    rules, configured = rules_of_version(version), server_rules()
+    remote: list[tuple[ProposedChange, Rule]] = []
+    found: list[Violation] = []
+    for change in changes:
+        for rule in (*configured, *rules.rules_for(change)):
+            if rule.verifier.is_remote:
+                remote.append((change, rule))
+            else:
+                found += find_violations(change, rule)
+    _settle(found)
+    _settle(violation for change, rule in _each_once(remote) for violation in find_violations(change, rule))
+
+
+def find_violations(change: ProposedChange, rule: Rule) -> list[Violation]:
+    """Ask one rule. If it fails, its `on_failure` decides; raises errors of the database and of the request."""
+    try:
+        reasons = list(islice(rule.verifier.find_violations(change), MAX_REASONS))
+    except (DatabaseError, InterfaceError, CatalogError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a verifier raises
+        metrics.change_rule_asked(rule.kind, "failed")
+        logger.warning(
+            "a change rule failed: %s", error, extra={"rule": str(rule.id), "kind": rule.kind, "change": str(change)}
+        )
+        if not rule.denies_on_failure:
+            return []
+        reasons = [f"the rule could not be checked: {error}"]
+    if not reasons:
+        metrics.change_rule_asked(rule.kind, "approved")
+    return [Violation(change, rule, reason[:MAX_REASON_LENGTH]) for reason in reasons]
+
+
+def _each_once(remote: Sequence[tuple[ProposedChange, Rule]]) -> Iterator[tuple[ProposedChange, Rule]]:
+    """Leave out what a rule was asked about already as a part of a namespace."""
+    asked = set()
+    for change, rule in remote:
+        if change.is_nested and rule in asked:
+            continue
+        asked.add(rule)
+        yield change, rule
+
+
+def _settle(found: Iterable[Violation]) -> None:
+    """Record all violations; raise an error for those of enforced rules that the caller does not override."""
+    violations = list(found)
+    enforced = [each for each in violations if each.rule.is_enforced]
+    reason = _override_reason() if enforced else None
+    is_overridden = reason is not None and _may_override(enforced)
+    for each in violations:
+        result = FindingResult.REPORTED
+        if each.rule.is_enforced:
+            result = FindingResult.OVERRIDDEN if is_overridden else FindingResult.VETOED
+        _record(each, result, reason)
+    if enforced and not is_overridden:
+        hint = " (you may not override it: that needs override_rules where it is attached)" if reason else ""
+        raise ContractViolation(f"{_describe(enforced)}{hint}")
+
+
+def _describe(enforced: Sequence[Violation]) -> str:
+    shown = [f"rule {each.rule.name!r} rejects the change of {each.change}: {each.reason}" for each in enforced]
+    text = "; ".join(shown[:MAX_REASONS])
+    more = len(shown) - MAX_REASONS
+    return f"{text[0].upper()}{text[1:]}" + (f"; and {more} more" if more > 0 else "")
+
+
+def _override_reason() -> str | None:
+    """Return the text of the header, None without one. Raises `InvalidOverride`."""
+    given = current_context().override_reason
+    if given is None:
+        return None
+    reason = given.strip()
+    if not 0 < len(reason) <= MAX_OVERRIDE_LENGTH or hidden_character(reason) is not None:
+        raise InvalidOverride(f"{OVERRIDE_HEADER}: must be a reason of 1 to {MAX_OVERRIDE_LENGTH} characters")
+    return reason
+
+
+def _may_override(enforced: Sequence[Violation]) -> bool:
+    actor: Actor = enforced[0].change.actor
+    scopes = dict.fromkeys(each.rule.scope for each in enforced)
+    return all(check_permissions(actor, [(Can.OVERRIDE_RULES, parse_securable_id(scope)) for scope in scopes]))
+
+
+def _record(violation: Violation, result: FindingResult, override_reason: str | None) -> None:
+    change, rule = violation.change, violation.rule
+    metrics.change_rule_asked(rule.kind, result.value)
+    levels, name = change.levels, change.name
+    record_rule_finding(
+        actor=change.actor,
+        finding=RuleFinding(
+            result=result,
+            action=change.action.value,
+            ref=change.ref,
+            project_id=change.project_id,
+            rule_id=rule.id,
+            details={
+                "named": rule.name,
+                "kind": rule.kind,
+                "scope": rule.scope,
+                "violation": violation.reason,
+                "warehouse": change.warehouse_id,
+                "levels": [*levels] if name is None else [*levels, name],
+                **({} if change.uuid is None else {"uuid": change.uuid}),
+                **({} if result is not FindingResult.OVERRIDDEN else {"override": override_reason}),
+            },
+        ),
+    )
+
+
+def _require_same_rules(seen: list[tuple[int | None, int]]) -> None:
+    """Raise `RulesChanged` if a rule was changed since the approval. Reads nothing while the epoch is the same."""
+    epoch = permission_epoch.current()
+    if any(at != epoch for _, at in seen):
+        version = read_rules_version()
+        if any(number != version for number, _ in seen):
+            raise RulesChanged("The rules about changes were changed meanwhile: nothing was changed, try again")
+        seen[:] = [(version, epoch)]

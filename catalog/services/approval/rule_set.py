@@ -1,0 +1,196 @@
+"""The enabled rules as this process uses them, and which of them apply to a change.
+
+They are read once for each number of changes and each permission epoch, and kept in memory. The number comes with the
+statement that finds the target of a write. It does not show that an object was deleted with its rules; but a deletion
+of a project, whose id may be used again, changes the epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from catalog.models import ChangeRule
+from catalog.selectors.tables.targets import VERSION_OF_RULES
+from catalog.services.approval.configuration import RuleSettings
+from catalog.services.approval.port import ContractVerifier, ProposedChange
+from catalog.services.approval.rule_kinds import RULE_KINDS
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.errors.types import CatalogError
+from tenancy.authz.permission_epoch import NO_EXPIRY, DecisionCache, permission_epoch
+from tenancy.models import Securable
+from tenancy.models.securable import securable_id
+from tenancy.selectors.projects import server_id
+
+MAX_RULES: Final = 2_000
+"""Rules of a server, all of which each process keeps in memory."""
+
+CACHED_PATHS: Final = 4_096
+"""Namespaces whose ancestors are cached, if namespaces have rules."""
+
+logger = logging.getLogger("icekeeper.approval")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that is ready to verify. `scope` is the securable that it is attached to."""
+
+    id: UUID | None
+    name: str
+    kind: str
+    scope: str
+    is_enforced: bool
+    denies_on_failure: bool
+    verifier: ContractVerifier
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Rules by scope. `has_namespaces`: some are attached to namespaces, so the ancestors of an object matter."""
+
+    by_scope: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+    has_namespaces: bool = False
+
+    def rules_for(self, change: ProposedChange) -> Iterator[Rule]:
+        """Yield the rules of the object, of what it is in, and of what it is moved to; from the server down."""
+        if not self.by_scope:
+            return
+        for scope in self._scopes_of(change):
+            yield from self.by_scope.get(scope, ())
+
+    def _scopes_of(self, change: ProposedChange) -> dict[str, None]:
+        """Return the scopes of a change in order, each once."""
+        scopes = dict.fromkeys(
+            (
+                securable_id(Securable.Type.SERVER, server_id()),
+                securable_id(Securable.Type.PROJECT, change.project_id),
+                securable_id(Securable.Type.WAREHOUSE, change.warehouse_id),
+            )
+        )
+        if self.has_namespaces:
+            for namespace_id in (change.namespace_id, change.destination_namespace_id):
+                if namespace_id is not None:
+                    scopes |= dict.fromkeys(_path_of(namespace_id))
+        if change.own_id is not None:
+            scopes[change.own_id] = None
+        return scopes
+
+
+class _Cached(NamedTuple):
+    version: int
+    epoch: int
+    rules: RuleSet
+
+
+_EMPTY: Final = RuleSet()
+_cached = _Cached(-1, -1, _EMPTY)
+_paths: Final[DecisionCache[tuple[str, ...]]] = DecisionCache(CACHED_PATHS)
+_versions: Final[DecisionCache[int | None]] = DecisionCache(1)
+
+
+def rules_of_version(version: int | None) -> RuleSet:
+    """Return the rules, of at least this number of changes; None stands for a server that never had a rule.
+
+    One statement if they have changed since the last call.
+    """
+    global _cached  # noqa: PLW0603 - one value, which is replaced as a whole
+    if version is None:
+        return _EMPTY
+    cached, epoch = _cached, permission_epoch.current()
+    if cached.version != version or cached.epoch != epoch:
+        _cached = cached = _Cached(version, epoch, _read_rules())
+    return cached.rules
+
+
+def read_rules_version() -> int | None:
+    """Return the number of changes of rules, None before the first one. One statement."""
+    row = fetch_one("default", f"SELECT {VERSION_OF_RULES}", [])
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def recent_rules_version() -> int | None:
+    """Return the number as of now, as far as this server changed rules; other servers' changes within seconds.
+
+    No statement in a server process; for writes that do not read the number with their target.
+    """
+    cached = _versions.get("version")
+    if cached is not None:
+        return cached.value
+    epoch = permission_epoch.current()
+    version = read_rules_version()
+    _versions.put("version", version, epoch=epoch, ends_at=NO_EXPIRY)
+    return version
+
+
+@cache
+def configured_verifiers() -> tuple[ContractVerifier, ...]:
+    """Return the verifiers of `ICEKEEPER__CONTRACT_VERIFIERS`."""
+    return tuple(import_string(path)() for path in settings.ICEKEEPER.contract_verifiers)
+
+
+def server_rules() -> list[Rule]:
+    """Return the configured verifiers as rules of the server, which are always enforced."""
+    found = configured_verifiers()
+    if not found:
+        return []
+    scope = securable_id(Securable.Type.SERVER, server_id())
+    return [
+        Rule(None, each.name or type(each).__name__, "configured", scope, True, True, each)  # noqa: FBT003
+        for each in found
+    ]
+
+
+def build_rule(row: ChangeRule) -> Rule:
+    """Return the rule of a row. Raises `InvalidRule` if its configuration is not valid any more."""
+    given = RuleSettings(row.pk, row.name, row.version, row.configuration, row.secret_id)
+    return Rule(
+        row.pk, row.name, row.kind, row.securable_id, row.mode == ChangeRule.Mode.ENFORCE,
+        row.on_failure == ChangeRule.OnFailure.DENY, RULE_KINDS[row.kind].build(given),
+    )  # fmt: skip
+
+
+def _read_rules() -> RuleSet:
+    by_scope: dict[str, list[Rule]] = {}
+    for row in ChangeRule.objects.using("default").filter(is_enabled=True).order_by("pk")[:MAX_RULES]:
+        by_scope.setdefault(row.securable_id, []).append(_built(row))
+    has_namespaces = any(scope.startswith(f"{Securable.Type.NAMESPACE.value}:") for scope in by_scope)
+    return RuleSet({scope: tuple(rules) for scope, rules in by_scope.items()}, has_namespaces)
+
+
+class _Unusable(ContractVerifier):
+    """Stands for a rule that this version of the server cannot read; it fails, so `on_failure` decides."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def find_violations(self, change: ProposedChange) -> Iterable[str]:
+        raise ValueError(self._reason)
+
+
+def _built(row: ChangeRule) -> Rule:
+    try:
+        return build_rule(row)
+    except (CatalogError, LookupError) as error:
+        logger.error("rule %s cannot be used: %s", row.pk, error)  # noqa: TRY400 - the message is complete
+        is_enforced, denies = row.mode == ChangeRule.Mode.ENFORCE, row.on_failure == ChangeRule.OnFailure.DENY
+        return Rule(row.pk, row.name, row.kind, row.securable_id, is_enforced, denies, _Unusable(str(error)))
+
+
+def _path_of(namespace_id: UUID) -> tuple[str, ...]:
+    """Return the securables of a namespace and of what is above it, from the server down; empty if it was deleted."""
+    cached = _paths.get(namespace_id)
+    if cached is not None:
+        return cached.value
+    epoch = permission_epoch.current()
+    own_id = securable_id(Securable.Type.NAMESPACE, namespace_id)
+    path: Any = Securable.objects.using("default").filter(pk=own_id).values_list("path", flat=True).first()
+    found = tuple(path.rstrip("/").split("/")) if path else ()
+    _paths.put(namespace_id, found, epoch=epoch, ends_at=NO_EXPIRY)
+    return found

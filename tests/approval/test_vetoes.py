@@ -1,0 +1,324 @@
+"""A veto of each write: the error, nothing written but the audit record, and success without the rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from catalog.models import ChangeRule, ChangeRulesVersion, IdempotencyRecord, Tabular
+from catalog.services.approval.port import ContractVerifier, ProposedChange
+from catalog.services.approval.rule_set import configured_verifiers
+from catalog.services.change_rules import delete_change_rule
+from catalog.services.commit import revisions, service
+from tenancy.actor import INTERNAL
+from tenancy.models import AuditRecord
+from tests.approval.conftest import CreateRule
+from tests.authz.view_owner_fixtures import VIEW
+from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.harness.fingerprint import Fingerprint
+from tests.harness.wsgi_client import ApiClient, Response
+from tests.management.warehouse_request_fixtures import use_settings
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+CreateTable = Callable[..., dict[str, Any]]
+T, NS_T = "/namespaces/ns/tables/t", {"namespace": ["ns"], "name": "t"}
+NS_U = NS_T | {"name": "u"}
+SET = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+
+
+class RejectEverything(ContractVerifier):
+    """Rejects all changes while it is switched on, and records them."""
+
+    name = "reject everything"
+    is_on = False
+    asked: list[ProposedChange] = []
+
+    def find_violations(self, change: ProposedChange) -> list[str]:
+        self.asked.append(change)
+        return ["not today"] if RejectEverything.is_on else []
+
+
+@pytest.fixture(autouse=True)
+def verifier(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Any:
+    use_settings(monkeypatch, contract_verifiers=[f"{__name__}.RejectEverything"])
+    monkeypatch.setattr(RejectEverything, "is_on", False)
+    RejectEverything.asked.clear()
+    configured_verifiers.cache_clear()
+    yield
+    configured_verifiers.cache_clear()
+
+
+class Lake:
+    """A table `t` and a view `v` in `ns`, a generic table `g`, and a dropped table that can be restored."""
+
+    def __init__(self, catalog: ApiClient, generic: ApiClient, manage: ApiClient, create_table: CreateTable) -> None:
+        self.catalog, self.generic, self.manage = catalog, generic, manage
+        self.table = create_table("t")["metadata"]
+        self.dropped = create_table("dropped")["metadata"]["table-uuid"]
+        assert catalog.delete("/namespaces/ns/tables/dropped").status == 204
+        assert catalog.post("/namespaces/ns/views", VIEW | {"name": "v"}).status == 200
+        assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
+        assert catalog.post("/namespaces", {"namespace": ["ns", "empty"]}).status == 200
+        self.namespace_id = catalog.get("/namespaces/ns%1Fempty").json()["properties"]["namespace_id"]
+        staged = catalog.post("/namespaces/ns/tables", {"name": "staged", "schema": SCHEMA, "stage-create": True})
+        self.staged = staged.json()["metadata"]
+
+
+@pytest.fixture
+def lake(
+    catalog: ApiClient, generic: ApiClient, manage: ApiClient, create_table: CreateTable, soft_delete: int
+) -> Lake:
+    return Lake(catalog, generic, manage, create_table)
+
+
+WRITES: dict[str, tuple[str, str, Callable[[Lake], Response]]] = {
+    "create a table": (
+        "create", "table", lambda lake: lake.catalog.post("/namespaces/ns/tables", {"name": "n", "schema": SCHEMA})
+    ),
+    "stage a table": (
+        "stage", "table",
+        lambda lake: lake.catalog.post("/namespaces/ns/tables", {"name": "n", "schema": SCHEMA, "stage-create": True}),
+    ),
+    "finish a staged table": (
+        "create", "table",
+        lambda lake: lake.catalog.post(
+            "/namespaces/ns/tables/staged",
+            {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(lake.staged)},
+        ),
+    ),
+    "commit": ("commit", "table", lambda lake: lake.catalog.post(T, SET)),
+    "commit a transaction": (
+        "commit", "table",
+        lambda lake: lake.catalog.post("/transactions/commit", {"table-changes": [{"identifier": NS_T, **SET}]}),
+    ),
+    "drop a table": ("drop", "table", lambda lake: lake.catalog.delete(T)),
+    "drop a table for good": (
+        "drop", "table", lambda lake: lake.catalog.delete(f"{T}?force=true&purgeRequested=true")
+    ),
+    "unregister a table": ("drop", "table", lambda lake: lake.catalog.post(f"{T}/unregister")),
+    "rename a table": (
+        "rename", "table", lambda lake: lake.catalog.post("/tables/rename", {"source": NS_T, "destination": NS_U})
+    ),
+    "create a view": (
+        "create", "view", lambda lake: lake.catalog.post("/namespaces/ns/views", VIEW | {"name": "n"})
+    ),
+    "replace a view": ("commit", "view", lambda lake: lake.catalog.post("/namespaces/ns/views/v", SET)),
+    "drop a view": ("drop", "view", lambda lake: lake.catalog.delete("/namespaces/ns/views/v")),
+    "rename a view": (
+        "rename", "view",
+        lambda lake: lake.catalog.post(
+            "/views/rename", {"source": NS_T | {"name": "v"}, "destination": NS_T | {"name": "w"}}
+        ),
+    ),
+    "create a generic table": (
+        "create", "generic-table",
+        lambda lake: lake.generic.post("/namespaces/ns/generic-tables", {"name": "n", "format": "lance"}),
+    ),
+    "drop a generic table": (
+        "drop", "generic-table", lambda lake: lake.generic.delete("/namespaces/ns/generic-tables/g")
+    ),
+    "rename a generic table": (
+        "rename", "generic-table",
+        lambda lake: lake.generic.post(
+            "/generic-tables/rename", {"source": NS_T | {"name": "g"}, "destination": NS_T | {"name": "h"}}
+        ),
+    ),
+    "create a namespace": ("create", "namespace", lambda lake: lake.catalog.post("/namespaces", {"namespace": ["n"]})),
+    "update a namespace": (
+        "update-properties", "namespace",
+        lambda lake: lake.catalog.post("/namespaces/ns/properties", {"updates": {"a": "b"}}),
+    ),
+    "drop a namespace": ("drop", "namespace", lambda lake: lake.catalog.delete("/namespaces/ns%1Fempty")),
+    "drop a namespace with everything": (
+        "drop", "namespace", lambda lake: lake.catalog.delete("/namespaces/ns?recursive=true&force=true")
+    ),
+    "move a namespace": (
+        "rename", "namespace",
+        lambda lake: lake.manage.post(f"/namespace/{lake.namespace_id}/move", {"destination": ["moved"]}),
+    ),
+    "undrop": (
+        "undrop", "table",
+        lambda lake: lake.manage.post(
+            "/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": lake.dropped}]}
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_veto_leaves_nothing_but_its_audit_record(
+    write: str, lake: Lake, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action, object_type, send = WRITES[write]
+    RejectEverything.asked.clear()
+    monkeypatch.setattr(RejectEverything, "is_on", True)
+    AuditRecord.objects.all().delete()
+    before = everything()
+    assert send(lake).refused(409, "ContractViolation", "Rule 'reject everything' rejects the change of ")
+    assert everything() == before
+    first = RejectEverything.asked[0]
+    assert (first.action, first.object_type.value) == (action, object_type)
+    records = list(AuditRecord.objects.filter(event="change.vetoed"))
+    assert {(row.action, row.outcome, row.reason) for row in records} == {(action, "denied", "ContractViolation")}
+    assert len(records) == len(RejectEverything.asked)
+    assert AuditRecord.objects.exclude(event="change.vetoed").count() == 0
+    details = json.loads(records[0].details)
+    assert (details["named"], details["violation"]) == ("reject everything", "not today")
+    monkeypatch.setattr(RejectEverything, "is_on", False)
+    assert send(lake).status < 300
+    assert everything() != before
+
+
+def test_registered_metadata_is_checked(
+    lake: Lake, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = lake.catalog.get(T).json()
+    new = {"name": "r", "metadata-location": loaded["metadata-location"]}
+    assert lake.catalog.post(f"{T}/unregister").status == 200
+    RejectEverything.asked.clear()
+    monkeypatch.setattr(RejectEverything, "is_on", True)
+    before = everything()
+    assert lake.catalog.post("/namespaces/ns/register", new).refused(409, "ContractViolation", "table ns.r: not today")
+    assert everything() == before
+    (asked,) = RejectEverything.asked
+    assert (asked.action, asked.current) == ("register", None)
+    assert asked.proposed is not None
+    assert asked.proposed["table-uuid"] == loaded["metadata"]["table-uuid"]
+    monkeypatch.setattr(RejectEverything, "is_on", False)
+    assert lake.catalog.post("/namespaces/ns/register", new).status == 200
+    RejectEverything.asked.clear()
+    monkeypatch.setattr(RejectEverything, "is_on", True)
+    before = everything()
+    again = lake.catalog.post("/namespaces/ns/register", new | {"overwrite": True})
+    assert again.refused(409, "ContractViolation")
+    assert everything() == before
+    (asked,) = RejectEverything.asked
+    assert asked.current is not None
+    assert asked.object_id is not None
+
+
+def test_a_verifier_sees_both_versions_and_their_difference(lake: Lake) -> None:
+    RejectEverything.asked.clear()
+    fields = [*SCHEMA["fields"], {"id": 9, "name": "more", "type": "int", "required": False}]
+    updates = [
+        {"action": "add-schema", "schema": {"type": "struct", "fields": [
+            {**field, "id": number} for number, field in enumerate(fields, 1)]}},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "set-properties", "updates": {"owner": "sales", "s3.secret-access-key": "very secret"}},
+    ]  # fmt: skip
+    assert lake.catalog.post(T, {"requirements": [], "updates": updates}).status == 200
+    (asked,) = RejectEverything.asked
+    assert asked.updates == updates
+    assert asked.uuid == UUID(lake.table["table-uuid"])
+    assert asked.current is not None
+    assert asked.proposed is not None
+    assert (asked.current["current-schema-id"], asked.proposed["current-schema-id"]) == (0, 1)
+    assert asked.diff == {
+        "schema": {
+            "changes": [
+                {"field-id": 3, "kinds": ["added"], "old": None,
+                 "new": {"name": "more", "type": "int", "required": False}},
+            ],
+            "count": 1,
+        },
+        "properties": {"set": {"owner": "sales", "s3.secret-access-key": "********"}, "removed": [], "count": 2},
+    }  # fmt: skip
+
+
+def test_a_commit_without_an_effect_is_not_asked_about(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lake.catalog.post(T, SET).status == 200
+    monkeypatch.setattr(RejectEverything, "is_on", True)
+    assert lake.catalog.post(T, SET).status == 200
+
+
+def test_each_retry_on_a_new_base_is_asked_about(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, lost = revisions.write_revisions, []
+
+    def lose_once(*args: Any, **options: Any) -> bool:
+        if not lost:
+            lost.append(1)
+            return False
+        return write(*args, **options)
+
+    monkeypatch.setattr(service, "write_revisions", lose_once)
+    RejectEverything.asked.clear()
+    assert lake.catalog.post(T, SET).status == 200
+    assert len(RejectEverything.asked) == 2
+
+
+def test_a_veto_is_not_the_stored_response_of_a_request(
+    catalog: ApiClient, create_table: CreateTable, create_rule: CreateRule
+) -> None:
+    create_table("t")
+    rule = create_rule("naming", {"table": ["[a-z]+_v[0-9]+"]})
+    headers = {"idempotency-key": str(uuid4())}
+    body = {"name": "plain", "schema": SCHEMA}
+    refused = catalog.post("/namespaces/ns/tables", body, **headers)
+    assert refused.refused(409, "ContractViolation", "the name 'plain' has not the required form")
+    assert IdempotencyRecord.objects.count() == 0
+    delete_change_rule(actor=INTERNAL, rule_id=rule.pk)
+    assert catalog.post("/namespaces/ns/tables", body, **headers).status == 200
+    assert catalog.post("/namespaces/ns/tables", body, **headers).status == 200
+    assert Tabular.objects.filter(name="plain").count() == 1
+
+
+def test_violations_of_all_rules_are_shown_together(
+    catalog: ApiClient, namespace: str, create_rule: CreateRule
+) -> None:
+    create_rule("naming", {"table": ["x.*"], "column": ["y.*"]}, name="names")
+    create_rule("required-properties", {"properties": {"owner": None}}, name="owners")
+    error = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}).error
+    assert error["message"] == (
+        "Rule 'names' rejects the change of table ns.t: the name 't' has not the required form; "
+        "rule 'names' rejects the change of table ns.t: the name of column 'id' has not the required form; "
+        "rule 'names' rejects the change of table ns.t: the name of column 'name' has not the required form; "
+        "rule 'owners' rejects the change of table ns.t: the property 'owner' is required"
+    )
+
+
+def test_what_is_dropped_with_a_namespace_is_asked_about(lake: Lake) -> None:
+    RejectEverything.asked.clear()
+    assert lake.catalog.delete("/namespaces/ns?recursive=true&force=true").status == 204
+    assert [str(each) for each in RejectEverything.asked[:2]] == ["namespace ns", "namespace ns.empty"]
+    assert sorted(map(str, RejectEverything.asked[2:])) == [
+        "generic table ns.g", "table ns.dropped", "table ns.t", "view ns.v",
+    ]  # fmt: skip
+    assert [each.is_nested for each in RejectEverything.asked] == [False, *[True] * 5]
+    assert RejectEverything.asked[0].content_count == 4
+
+
+def test_a_cancelled_expiration_is_an_undrop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = lake.manage.post("/task/list", {"queue-name": ["tabular_expiration"]}).json()["tasks"]
+    body = {"action": {"action-type": "cancel"}, "task-ids": [each["task-id"] for each in listed]}
+    monkeypatch.setattr(RejectEverything, "is_on", True)
+    RejectEverything.asked.clear()
+    assert lake.manage.post("/task/control", body).refused(409, "ContractViolation", "table ns.dropped")
+    assert [each.action for each in RejectEverything.asked] == ["undrop"]
+    assert Tabular.objects.get(name="dropped").deleted_at is not None
+    monkeypatch.setattr(RejectEverything, "is_on", False)
+    assert lake.manage.post("/task/control", body).status == 204
+    assert Tabular.objects.get(name="dropped").deleted_at is None
+
+
+def test_a_broken_rule_is_decided_by_its_on_failure(
+    catalog: ApiClient, create_table: CreateTable, create_rule: CreateRule, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_table("t")
+    rule = create_rule("naming", {"table": [".*"]})
+    ChangeRule.objects.filter(pk=rule.pk).update(configuration={"table": ["("]}, version=2)
+    _count_change()
+    assert catalog.post(T, SET).refused(409, "ContractViolation", "the rule could not be checked")
+    ChangeRule.objects.filter(pk=rule.pk).update(on_failure="allow")
+    _count_change()
+    assert catalog.post(T, SET).status == 200
+    assert any("cannot be used" in record.getMessage() for record in caplog.records)
+
+
+def _count_change() -> None:
+    row = ChangeRulesVersion.objects.get()
+    ChangeRulesVersion.objects.update(number=row.number + 1)
