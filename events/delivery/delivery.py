@@ -40,6 +40,7 @@ MAX_DEAD_LETTERS: Final = 1000
 
 FIRST_BACKOFF_SECONDS: Final = 1.0
 MAX_BACKOFF_SECONDS: Final = 300.0
+MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 SEND_MARGIN_SECONDS: Final = 75.0
 """Time that must be left of the lease before something is sent: a sink takes a minute at most."""
 
@@ -171,10 +172,9 @@ class Delivery:
     def _fail(self, error: DeliveryError, progress: Progress) -> None:
         self._close_sink()
         self._failures += 1
-        limit = MAX_BACKOFF_SECONDS
-        pause = backoff_seconds(self._failures, first=FIRST_BACKOFF_SECONDS, limit=limit)
+        pause = backoff_seconds(self._failures, first=FIRST_BACKOFF_SECONDS, limit=MAX_BACKOFF_SECONDS)
         if error.retry_after is not None:
-            pause = max(pause, min(error.retry_after, limit))
+            pause = max(pause, min(error.retry_after, MAX_RETRY_AFTER_SECONDS))
         if self._failures == 1:
             logger.warning("events are not delivered: %s", error, extra={"sink": self.name})
         record_failure(self.lease, progress, error=str(error), pause=pause)
