@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import models
@@ -13,6 +13,9 @@ from events.outbox import EventFilter
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
+
+MAX_NAME_LENGTH: Final = 128
+"""Characters of the name of a sink."""
 
 
 class EventSink(models.Model):
@@ -32,11 +35,14 @@ class EventSink(models.Model):
         LOG = "log"
 
     id = models.UUIDField(primary_key=True, default=new_id)
-    name = models.CharField(max_length=128, unique=True)
+    name = models.CharField(max_length=MAX_NAME_LENGTH, unique=True)
     type = models.CharField(max_length=16, choices=Type.choices)
     is_from_settings = models.BooleanField(default=False)
     configuration: models.JSONField[dict[str, Any]] = models.JSONField(default=dict, help_text="Without secrets.")
     secret_id = models.UUIDField("secret ID", null=True, help_text="In the secret store.")
+    secret_names: models.JSONField[list[str]] = models.JSONField(
+        default=list, help_text="Names of the secrets, which the API shows."
+    )
     filter: models.JSONField[dict[str, Any]] = models.JSONField(
         default=dict, help_text="Lists of projects, warehouses, namespaces and types; none: all events."
     )

@@ -23,6 +23,7 @@ class Migration(migrations.Migration):
                 ('is_from_settings', models.BooleanField(default=False)),
                 ('configuration', models.JSONField(default=dict, help_text='Without secrets.')),
                 ('secret_id', models.UUIDField(help_text='In the secret store.', null=True, verbose_name='secret ID')),
+                ('secret_names', models.JSONField(default=list, help_text='Names of the secrets, which the API shows.')),
                 ('filter', models.JSONField(default=dict, help_text='Lists of projects, warehouses, namespaces and types; none: all events.')),
                 ('payload', models.CharField(choices=[('full', 'full'), ('summary', 'summary'), ('ids', 'ids')], default='full', max_length=16)),
                 ('version', models.IntegerField(default=1, help_text='Counts the changes of the configuration.')),

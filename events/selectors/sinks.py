@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
@@ -14,10 +14,11 @@ from django.db.models.functions import Now
 
 from events.models import DeadLetter, EventSink
 from events.publication import State, read_state
-from events.sinks.definition import InvalidConfiguration, SinkDefinition
+from events.sinks.definition import SECRET_NAMES, InvalidConfiguration, SinkDefinition
 from events.sinks.server_configuration import sinks_of_settings
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
-from icekeeper.kernel.errors.types import CatalogError, InvalidPageToken, NotFound
+from icekeeper.kernel.errors.types import InvalidPageToken, NotFound
 from icekeeper.kernel.http.paging import Page, build_page
 from storage.secrets.stores import read_secret
 from tenancy.actor import Actor
@@ -28,6 +29,10 @@ from tenancy.selectors.projects import server_ref
 
 class SinkNotFound(NotFound):
     wire_type = "EventSinkNotFound"
+
+
+class DeadLetterNotFound(NotFound):
+    wire_type = "DeadLetterNotFound"
 
 
 class SinkStatus(StrEnum):
@@ -48,14 +53,22 @@ class SinkState:
     sink: EventSink
     status: SinkStatus
     configuration: dict[str, Any]
-    """As the API shows it: without secrets."""
+    """As the API shows it: without secrets, but with their names."""
     lag: int
     lag_seconds: float
     dead_letters: int
 
 
+CLAIM_SECONDS: Final = 15.0
+"""Time in which a running worker claims a sink that was changed."""
+
+
 def sink_not_found(sink_id: object) -> SinkNotFound:
     return SinkNotFound(f"Event sink {sink_id} does not exist")
+
+
+def dead_letter_not_found(position: object) -> DeadLetterNotFound:
+    return DeadLetterNotFound(f"The sink has no dead letter with the position {position}")
 
 
 def require_sink_management(actor: Actor) -> None:
@@ -64,7 +77,7 @@ def require_sink_management(actor: Actor) -> None:
 
 
 def list_sinks_for(*, actor: Actor) -> list[SinkState]:
-    """Return all sinks by name. Four statements. Raises `Forbidden`."""
+    """Return all sinks by name. Three statements and the check of the permission. Raises `Forbidden`."""
     require_sink_management(actor)
     return _with_states(EventSink.objects.order_by("name"))
 
@@ -79,14 +92,31 @@ def get_sink_for(*, actor: Actor, sink_id: UUID) -> SinkState:
 
 
 def list_dead_letters_for(*, actor: Actor, sink_id: UUID, page: Page) -> tuple[list[DeadLetter], str | None]:
-    """Return dead letters by position, and the next page token. Raises `Forbidden`, `SinkNotFound`."""
+    """Return dead letters by position, without their events, and the next page token.
+
+    Raises `Forbidden`, `SinkNotFound`, `InvalidPageToken`.
+    """
     require_sink_management(actor)
-    if not EventSink.objects.filter(pk=sink_id).exists():
-        raise sink_not_found(sink_id)
-    rows = DeadLetter.objects.filter(sink=sink_id).order_by("position")
+    _require_sink(sink_id)
+    rows = DeadLetter.objects.filter(sink=sink_id).order_by("position").defer("event")
     if page.token:
         rows = rows.filter(position__gt=_read_position(page.after_key()))
     return build_page([(str(row.position), row) for row in rows[: page.sql_limit]], page)
+
+
+def get_dead_letter_for(*, actor: Actor, sink_id: UUID, position: int) -> DeadLetter:
+    """Raises `Forbidden`, `SinkNotFound`, `DeadLetterNotFound`."""
+    require_sink_management(actor)
+    _require_sink(sink_id)
+    letter = DeadLetter.objects.filter(sink=sink_id, position=position).first()
+    if letter is None:
+        raise dead_letter_not_found(position)
+    return letter
+
+
+def _require_sink(sink_id: UUID) -> None:
+    if not EventSink.objects.filter(pk=sink_id).exists():
+        raise sink_not_found(sink_id)
 
 
 def _read_position(text: str) -> int:
@@ -109,11 +139,15 @@ def read_definition_of(sink: EventSink) -> SinkDefinition:
 
 
 def describe_configuration(sink: EventSink) -> dict[str, Any]:
-    """Return the configuration as the API shows it; only the stored part if it cannot be read."""
+    """Return the configuration as the API shows it; of a sink of the settings that this process does not have, only
+    the type.
+    """
+    if not sink.is_from_settings:
+        return {**sink.configuration, SECRET_NAMES: sink.secret_names}
     try:
         return read_definition_of(sink).describe()
-    except (InvalidConfiguration, CatalogError):
-        return {"type": sink.type, **sink.configuration}
+    except InvalidConfiguration:
+        return {"type": sink.type, SECRET_NAMES: []}
 
 
 _NEXT: Final = """
@@ -136,8 +170,8 @@ def _with_states(rows: QuerySet[EventSink]) -> list[SinkState]:
 
 
 def _state_of(sink: Any, state: State, next_event_at: datetime | None) -> SinkState:
-    lag = max(0, state.published - sink.position)
-    age = (sink.read_at - next_event_at).total_seconds() if lag and next_event_at is not None else 0.0
+    lag = max(0, max(state.newest, state.published) - sink.position)
+    age = (now() - next_event_at).total_seconds() if lag and next_event_at is not None else 0.0
     return SinkState(
         sink=sink,
         status=_status(sink, lag),
@@ -151,7 +185,7 @@ def _state_of(sink: Any, state: State, next_event_at: datetime | None) -> SinkSt
 def _status(sink: Any, lag: int) -> SinkStatus:
     if sink.is_paused:
         return SinkStatus.PAUSED
-    if sink.leased_until is None or sink.leased_until < sink.read_at:
+    if sink.leased_until is None or sink.leased_until + timedelta(seconds=CLAIM_SECONDS) < sink.read_at:
         return SinkStatus.STOPPED
     if sink.failures:
         return SinkStatus.FAILING

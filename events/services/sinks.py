@@ -17,18 +17,19 @@ from uuid import UUID
 from django.db import IntegrityError
 from django.db.models import QuerySet
 
-from events.cloud_events import Payload, StoredEvent, cloud_event_of, connection_test_event
+from events.cloud_events import CloudEvent, Payload, cloud_event_of, connection_test_event
 from events.delivery.opening import open_sink_of
-from events.models import DeadLetter, EventSink, dead_letter_of, stored_filter
+from events.models import MAX_NAME_LENGTH, DeadLetter, EventSink, dead_letter_of, stored_filter
 from events.outbox import EventFilter, position_at, read_batch
 from events.publication import State, read_state
 from events.selectors.sinks import read_definition_of, require_sink_management, sink_not_found
+from events.services.sink_filters import require_valid_filter
 from events.sinks.definition import InvalidConfiguration, SinkDefinition, read_definition
 from events.sinks.opening import require_permitted_addresses
 from events.sinks.port import DeliveryError
 from events.sinks.server_configuration import sinks_of_settings
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.sql import database_time, lock_row
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_trimmed_name
@@ -38,14 +39,13 @@ from tenancy.actor import Actor
 from tenancy.audit.recording import actor_name
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import ChangeTransaction, change
+from tenancy.models import OutboxState
 from tenancy.selectors.projects import server_id
 
 logger = logging.getLogger("icekeeper.events")
 
 MAX_SINKS: Final = 64
 """Sinks of a server: each takes a connection and a thread of a worker."""
-MAX_FILTER_VALUES: Final = 100
-"""Values of each kind in a filter."""
 
 
 class SinkNameExists(Conflict):
@@ -69,6 +69,8 @@ class SinkOfSettings(Conflict):
 
 
 class NoEventToSkip(Conflict):
+    """Everything was delivered, or the event was delivered meanwhile."""
+
     wire_type = "NoEventToSkip"
 
 
@@ -112,20 +114,20 @@ def start_position(start: Start, state: State) -> int:
 def create_sink(*, actor: Actor, wanted: SinkSettings, start: Start = "latest", is_paused: bool = False) -> EventSink:
     """Create a sink; a worker begins to deliver within seconds.
 
-    Raises `Forbidden`, `InvalidSinkConfiguration`, `SinkNameExists`, `TooManySinks`, `EndpointNotPermitted`, and the
-    errors of secret stores.
+    Raises `Forbidden`, `BadRequest`, `InvalidSinkConfiguration`, `SinkNameExists`, `TooManySinks`,
+    `EndpointNotPermitted`, and the errors of secret stores.
     """
     require_sink_management(actor)
-    definition = _read_definition(wanted.configuration)
+    name = _checked_name(wanted.name)
+    require_valid_filter(wanted.event_filter)
     position = start_position(start, read_state())
-    name = require_trimmed_name(wanted.name, "name")
+    definition = _read_definition(wanted.configuration)
     with _storing(definition) as secret, _unique_name(name), change(actor) as tx:
-        if EventSink.objects.count() >= MAX_SINKS:
-            raise TooManySinks(f"A server has {MAX_SINKS} event sinks at most")
+        _require_another_sink_allowed()
         sink = EventSink(
             name=name, type=definition.kind, configuration=definition.stored_configuration(),
-            filter=stored_filter(_checked_filter(wanted.event_filter)), payload=wanted.payload.value,
-            position=position, is_paused=is_paused,
+            secret_names=definition.secrets.names, filter=stored_filter(wanted.event_filter),
+            payload=wanted.payload.value, position=position, is_paused=is_paused, leased_until=database_time(),
         )  # fmt: skip
         if secret is not None:
             secret.store()
@@ -135,26 +137,25 @@ def create_sink(*, actor: Actor, wanted: SinkSettings, start: Start = "latest", 
     return sink
 
 
-def update_sink(*, actor: Actor, sink_id: UUID, version: int | None, wanted: SinkSettings) -> EventSink:
-    """Replace the settings of a sink of the given version; with None of any. Its position stays.
+def update_sink(*, actor: Actor, sink_id: UUID, version: int, wanted: SinkSettings) -> EventSink:
+    """Replace the settings of a sink, which has the given version. Its position stays.
 
     Secrets that the configuration does not have are kept. Raises as `create_sink`, `SinkNotFound`, `SinkChanged`,
     `SinkOfSettings`.
     """
     require_sink_management(actor)
-    seen = _require_own(_find(sink_id))
+    seen = _require_version(_require_own(_find(sink_id)), version)
+    name = _checked_name(wanted.name)
+    require_valid_filter(wanted.event_filter, known=seen.event_filter())
     definition = _read_definition(wanted.configuration, _stored_definition(seen))
     if definition.kind != seen.type:
         raise InvalidSinkConfiguration(f"type: the sink has the type {seen.type}; create another one")
-    name = require_trimmed_name(wanted.name, "name")
     with _storing(definition) as secret, _unique_name(name), change(actor) as tx:
-        sink = _require_own(_lock(sink_id))
-        if sink.version != seen.version or version not in {None, sink.version}:
-            raise SinkChanged(f"Event sink {sink.name} was changed by another request: version {sink.version}")
+        sink = _require_version(_lock(sink_id), version)
         former = sink.secret_id
         sink.name, sink.configuration = name, definition.stored_configuration()
-        sink.filter, sink.payload = stored_filter(_checked_filter(wanted.event_filter)), wanted.payload.value
-        sink.secret_id = None
+        sink.filter, sink.payload = stored_filter(wanted.event_filter), wanted.payload.value
+        sink.secret_id, sink.secret_names = None, definition.secrets.names
         if secret is not None:
             secret.store()
             sink.secret_id = secret.id
@@ -168,7 +169,7 @@ def update_sink(*, actor: Actor, sink_id: UUID, version: int | None, wanted: Sin
 
 
 def delete_sink(*, actor: Actor, sink_id: UUID) -> None:
-    """Delete a sink with its dead letters. One of the settings is created again while a worker has these settings.
+    """Delete a sink with its dead letters. One of the settings is created again when a worker with them starts.
 
     Raises `Forbidden`, `SinkNotFound`.
     """
@@ -213,25 +214,34 @@ def skip_event(*, actor: Actor, sink_id: UUID) -> DeadLetter:
     Raises as `delete_sink`, and `NoEventToSkip` (409).
     """
     require_sink_management(actor)
-    state = read_state()
+    seen = _find(sink_id)
+    event = _next_event(seen)
     with change(actor) as tx:
         sink = _lock(sink_id)
-        payload, position = Payload(sink.payload), max(sink.position, state.deleted)
-        events: list[StoredEvent] = []
-        while not events and position < state.published:
-            events, position = read_batch(
-                "default", after=position, through=state.published, event_filter=sink.event_filter(), payload=payload,
-                limit=1,
-            )  # fmt: skip
-        if not events:
-            raise NoEventToSkip(f"Event sink {sink.name} has no event to deliver")
-        event = cloud_event_of(events[0], server_id=server_id(), payload=payload)
-        letter = dead_letter_of(sink.pk, event, f"Skipped by {actor_name(actor)}. Last error: {sink.last_error}")
+        if sink.version != seen.version or not seen.position <= sink.position < event.position:
+            raise NoEventToSkip(f"Event sink {sink.name} was changed, or the event was delivered: try again")
+        reason = f"Skipped by {actor_name(actor)}." + (f" Last error: {sink.last_error}" if sink.failures else "")
+        letter = dead_letter_of(sink.pk, event, reason)
+        DeadLetter.objects.filter(sink=sink.pk, position=event.position).delete()
         letter.save(force_insert=True)
         sink.position = event.position
         _save(sink, retry_at=None, failures=0)
         _record(tx, Change.EVENT_SKIPPED, sink, position=event.position, event=event.id)
     return letter
+
+
+def _next_event(sink: EventSink) -> CloudEvent:
+    """Return the next event that the sink gets, as it is delivered. Raises `NoEventToSkip`."""
+    state, payload = read_state(), Payload(sink.payload)
+    position = max(sink.position, state.deleted)
+    while position < state.published:
+        events, position = read_batch(
+            "default", after=position, through=state.published, event_filter=sink.event_filter(), payload=payload,
+            limit=1,
+        )  # fmt: skip
+        if events:
+            return cloud_event_of(events[0], server_id=server_id(), payload=payload)
+    raise NoEventToSkip(f"Event sink {sink.name} has no event to deliver")
 
 
 def redeliver_dead_letters(*, actor: Actor, sink_id: UUID, positions: Sequence[int] | None = None) -> int:
@@ -309,11 +319,11 @@ def _set_paused(actor: Actor, sink_id: UUID, *, is_paused: bool) -> None:
 
 
 def _save(sink: EventSink, **progress: Any) -> None:
-    """Save a locked sink, and end the lease of its worker."""
+    """Save a locked sink, and end the lease of its worker; a worker can claim the sink at once."""
     for name, value in progress.items():
         setattr(sink, name, value)
     sink.lease += 1
-    sink.leased_until = None
+    sink.leased_until = database_time()
     sink.save()
 
 
@@ -344,6 +354,25 @@ def _require_own(sink: EventSink) -> EventSink:
     if sink.is_from_settings:
         raise SinkOfSettings(f"Event sink {sink.name} is configured by the environment of the server")
     return sink
+
+
+def _require_version(sink: EventSink, version: int) -> EventSink:
+    if sink.version != version:
+        raise SinkChanged(f"Event sink {sink.name} was changed by another request: it has the version {sink.version}")
+    return sink
+
+
+def _require_another_sink_allowed() -> None:
+    """Raise `TooManySinks`; concurrent requests wait here for each other."""
+    lock_row(OutboxState, "id = %s", [OutboxState.ONLY])
+    if EventSink.objects.count() >= MAX_SINKS:
+        raise TooManySinks(f"A server has at most {MAX_SINKS} event sinks")
+
+
+def _checked_name(name: str) -> str:
+    if len(name) > MAX_NAME_LENGTH:
+        raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters")
+    return require_trimmed_name(name, "name")
 
 
 def _letters(sink: EventSink, positions: Sequence[int] | None) -> QuerySet[DeadLetter]:
@@ -377,12 +406,5 @@ def _storing(definition: SinkDefinition) -> AbstractContextManager[NewSecret | N
 def _unique_name(name: str) -> Iterator[None]:
     try:
         yield
-    except IntegrityError:
+    except IntegrityError:  # of the only unique column besides the id
         raise SinkNameExists(f"An event sink with the name {name} exists") from None
-
-
-def _checked_filter(event_filter: EventFilter) -> EventFilter:
-    for kind in ("projects", "warehouses", "namespaces", "types"):
-        if len(getattr(event_filter, kind)) > MAX_FILTER_VALUES:
-            raise BadRequest(f"filter.{kind}: at most {MAX_FILTER_VALUES} values")
-    return event_filter

@@ -94,7 +94,13 @@ def _credentials(secret: SecretStr) -> SecretStr:
     return SecretStr(read_credentials(secret.get_secret_value()))
 
 
-Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+def _text(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be text without control characters")
+    return text
+
+
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT), AfterValidator(_text)]
 Secret = Annotated[SecretStr, Field(min_length=1, max_length=MAX_TEXT)]
 Timeout = Annotated[float, Field(ge=1, le=60)]
 Certificates = Annotated[str, Field(max_length=MAX_PEM), AfterValidator(_certificates)]

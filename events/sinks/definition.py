@@ -35,6 +35,10 @@ SECRET_NAMES: Final = "configured-secrets"  # noqa: S105 - the name of a member
 that a description can be changed and written back.
 """
 
+MAX_ERRORS: Final = 10
+MAX_MEMBER_LENGTH: Final = 100
+"""Of errors about members, which a request can name as it likes."""
+
 
 class InvalidConfiguration(Exception):
     """A configuration that is not accepted. `errors` has a message for each member; none contains a value."""
@@ -161,8 +165,8 @@ def _validate(model: type[T], document: Mapping[str, Any], errors: dict[str, str
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        for item in error.errors(include_input=False, include_url=False):
-            member = ".".join(str(part) for part in item["loc"]) or "settings"
+        for item in error.errors(include_input=False, include_url=False)[:MAX_ERRORS]:
+            member = ".".join(str(part)[:MAX_MEMBER_LENGTH] for part in item["loc"]) or "settings"
             errors[member] = item["msg"].removeprefix("Value error, ")
         return None
 

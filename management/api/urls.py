@@ -22,6 +22,7 @@ urlpatterns = [
         "change_rules",
         "audit",
         "events",
+        "event_sinks",
         "statistics",
     )
 ]

@@ -57,6 +57,7 @@ APIS: Final = {
             "change-rule": "Rules that approve or reject changes before they are written, and what they found",
             "audit": "The audit trail",
             "events": "Events of changes",
+            "event-sinks": "Receivers of events, and the deliveries to them",
         },
     ),
     "catalog": Api(

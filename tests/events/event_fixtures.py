@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
+from django.db import connection
+
 from events.cloud_events import CloudEvent
 from events.delivery.dispatcher import Dispatcher
 from events.models import EventSink
@@ -12,7 +14,7 @@ from events.sinks.port import DeliveryError, EventRejected, Sink
 from tenancy.actor import INTERNAL, Actor
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
-from tenancy.models import OutboxEvent
+from tenancy.models import OutboxEvent, OutboxState
 
 SERVER_ID = UUID("01999999-0000-7000-8000-000000000001")
 
@@ -33,6 +35,22 @@ def update(*subjects: str, warehouse: UUID | None = None, project: str = "p", ac
 
 def newest_position() -> int:
     return OutboxEvent.objects.order_by("-position").values_list("position", flat=True)[0]
+
+
+def number_events_after(position: int) -> None:
+    """Let the next event have the position after this one, which no event has, for tests that show positions."""
+    statement = "UPDATE sqlite_sequence SET seq = %s WHERE name = 'tenancy_outboxevent'"
+    if connection.vendor == "postgresql":
+        statement = "SELECT setval(pg_get_serial_sequence('tenancy_outboxevent', 'position'), %s + 1, false)"
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [position])
+
+
+def publish_everything() -> int:
+    """Publish all events, as a worker does outside of the transaction of a test; return the newest position."""
+    newest = newest_position()
+    OutboxState.objects.update_or_create(pk=OutboxState.ONLY, defaults={"published_through": newest})
+    return newest
 
 
 class SinkInMemory(Sink):

@@ -11,7 +11,7 @@ from pathlib import Path
 from django.apps import apps
 from django.db import connection
 
-PROJECTS = {"catalog", "storage", "tenancy", "tasks"}
+PROJECTS = {"catalog", "events", "storage", "tenancy", "tasks"}
 NOT_COUNTED = {"catalog_idempotencyrecord", "tenancy_auditrecord", "tenancy_auditchain"}
 """Rows that a failed request writes: its response for a retry with the same Idempotency-Key, and the audit record."""
 

@@ -93,7 +93,7 @@ class Story:
                 continue
             given = unused.pop(name)
             if part == "path":
-                target = target.replace(f"{{{name}}}", quote(given, safe=""))
+                target = target.replace(f"{{{name}}}", quote(_text(given), safe=""))
             elif part == "header":
                 headers[name] = _text(given)
             else:

@@ -39,6 +39,7 @@ CHANGES_NOTHING = {
     "POST /management/v1/warehouse/{warehouse_id}/storage/validate-access": CHECKS,
     "POST /management/v1/warehouse/{warehouse_id}/storage/validate-credential": CHECKS,
     "POST /management/v1/warehouse/{warehouse_id}/storage/validate-profile": CHECKS,
+    "POST /management/v1/event-sinks/{sink_id}/test": "the test event is in no outbox, and nothing is changed",
     "POST /management/v1/endpoint-statistics": READS,
     "POST /management/v1/search/role": READS,
     "POST /management/v1/search/user": READS,
