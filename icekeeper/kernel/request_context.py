@@ -92,7 +92,7 @@ class RequestContext:
     audit_rows: list[Any] | None = None
     """Unsaved audit records; None when nothing was recorded, empty when it is counted elsewhere."""
     override_reason: str | None = None
-    """Text of `x-icekeeper-override-rules`, by which the caller overrides rules about changes; None without it."""
+    """The header `x-icekeeper-override-rules`, by which the caller overrides rules about changes, as sent."""
     statements: int = 0
     """Database statements of the request, without BEGIN and COMMIT."""
     statement_seconds: float = 0.0

@@ -130,7 +130,7 @@ def _settle(found: Iterable[Violation]) -> None:
             result = FindingResult.OVERRIDDEN if is_overridden else FindingResult.VETOED
         _record(each, result, reason)
     if enforced and not is_overridden:
-        hint = " (you may not override it: that needs override_rules where it is attached)" if reason else ""
+        hint = "" if reason is None else ". You may not override this: it needs override_rules where a rule is attached"
         raise ContractViolation(f"{_describe(enforced)}{hint}")
 
 
@@ -146,7 +146,7 @@ def _override_reason() -> str | None:
     given = current_context().override_reason
     if given is None:
         return None
-    reason = given.strip()
+    reason = given.encode("latin-1", "replace").decode("utf-8", "replace").strip()  # as WSGI passes headers
     if not 0 < len(reason) <= MAX_OVERRIDE_LENGTH or hidden_character(reason) is not None:
         raise InvalidOverride(f"{OVERRIDE_HEADER}: must be a reason of 1 to {MAX_OVERRIDE_LENGTH} characters")
     return reason

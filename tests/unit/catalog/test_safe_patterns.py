@@ -1,0 +1,79 @@
+"""Patterns of rules equal regular expressions in the part that they support, and take linear time."""
+
+from __future__ import annotations
+
+import re
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.services.approval.patterns import MAX_TEXT_LENGTH, InvalidPattern, SafePattern, compile_patterns
+
+ITEMS = ["a", "b", "_", ".", "[ab]", "[^a]", "[a-c0-9]", r"\d", r"\w", r"\.", r"\-"]
+QUANTIFIERS = ["", "", "?", "*", "+", "{2}", "{1,3}", "{0,2}"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(ITEMS), st.sampled_from(QUANTIFIERS)), max_size=6),
+    st.text(alphabet="abc0_.-", max_size=10),
+)
+def test_a_pattern_matches_what_its_regular_expression_matches(parts: list[tuple[str, str]], text: str) -> None:
+    pattern = "".join(item + quantifier for item, quantifier in parts)
+    assert SafePattern(pattern).matches(text) == (re.fullmatch(pattern, text, re.ASCII) is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("[a-z][a-z0-9_]*", ["a", "orders_2"], ["", "Orders", "2x", "a-b"]),
+        ("", [""], ["a"]),
+        ("team-.+", ["team-sales"], ["team-", "Team-sales"]),
+        (r"\(\+\*\)", ["(+*)"], ["+"]),
+        ("[]x]+", ["]x"], ["y"]),
+        ("grün.", ["grünx", "grün\n"], ["grun."]),
+    ],
+)
+def test_examples(pattern: str, matching: list[str], others: list[str]) -> None:
+    compiled = SafePattern(pattern)
+    assert [text for text in [*matching, *others] if compiled.matches(text)] == matching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(a)", r"\( is not supported here"),
+        ("a|b", r"\| is not supported"),
+        ("^a", r"\^ is not supported"),
+        ("*", r"\* is not supported"),
+        ("a**", r"\* is not supported"),
+        ("[a", r"\[ without \]"),
+        ("[z-a]", "bad character range"),
+        (r"[\d]", "without backslashes"),
+        ("a\\", "ends with a backslash"),
+        (r"\b", "is not supported"),
+        ("a{3,1}", "is not a range"),
+        ("a{0}", "is not a range"),
+        ("a{", r"\{ is not supported"),
+        ("a{999}", "more than 512 items"),
+        ("a" * 257, "longer than 256 characters"),
+    ],
+)
+def test_invalid_patterns(pattern: str, message: str) -> None:
+    with pytest.raises(InvalidPattern, match=message):
+        SafePattern(pattern)
+
+
+def test_no_pattern_can_hang() -> None:
+    """A backtracking engine would take years for these."""
+    started = process_time()
+    for pattern in ("a*" * 120 + "b", "[ab]*" * 50 + "c", ".{0,500}x", "a?" * 100 + "a" * 50):
+        SafePattern(pattern).matches("a" * MAX_TEXT_LENGTH)
+    assert process_time() - started < 2
+    assert not SafePattern(".*").matches("a" * (MAX_TEXT_LENGTH + 1))
+
+
+def test_one_of_several_patterns_is_sufficient() -> None:
+    matches = compile_patterns(["raw_.*", "mart_.*"])
+    assert [matches(text) for text in ("raw_a", "mart_b", "tmp_c")] == [True, True, False]
