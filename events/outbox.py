@@ -66,10 +66,10 @@ def read_batch(
         return Batch([], through)
     if not event_filter.is_indexed:
         through = _last_scanned(alias, after, through, event_filter)
-    where, params = _conditions(after, through, event_filter)
     vendor = connections[alias].vendor
+    where, order, params = _conditions(vendor, after, through, event_filter)
     data, size = ("data", _SIZE[vendor]) if payload is Payload.FULL else (_NO_DATA[vendor], "0")
-    statement = _READ.format(data=data, size=size, where=where)
+    statement = _READ.format(data=data, size=size, where=where, order=order)
     rows = fetch_all(alias, statement, [*params, limit, MAX_BATCH_BYTES])
     events = [_stored_event(row) for row in rows]
     is_complete = len(rows) < limit and not (rows and rows[-1][-1] >= MAX_BATCH_BYTES)
@@ -104,20 +104,21 @@ _READ: Final = f"""
 SELECT {", ".join(_COLUMNS)}, data, total FROM (
   SELECT *, CAST(sum(size) OVER (ORDER BY position) AS bigint) AS total FROM (
     SELECT {", ".join(_COLUMNS)}, {{data}} AS data, {{size}} AS size
-      FROM tenancy_outboxevent WHERE {{where}} ORDER BY position LIMIT %s) AS page) AS measured
+      FROM tenancy_outboxevent WHERE {{where}} ORDER BY {{order}} LIMIT %s) AS page) AS measured
  WHERE total - size < %s ORDER BY position
 """  # noqa: S608 - constants
 
 _LAST_SCANNED: Final = """
 SELECT max(position), count(*)
-  FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY position LIMIT %s) AS scanned
+  FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY {order} LIMIT %s) AS scanned
 """
 
 
 def _last_scanned(alias: str, after: int, through: int, event_filter: EventFilter) -> int:
     """Return the position of the last event that a batch compares with its filter; `through` if it compares all."""
-    where, params = _conditions(after, through, _indexed_part(event_filter))
-    ((last, count),) = fetch_all(alias, _LAST_SCANNED.format(where=where), [*params, MAX_SCANNED])
+    where, order, params = _conditions(connections[alias].vendor, after, through, _indexed_part(event_filter))
+    statement = _LAST_SCANNED.format(where=where, order=order)
+    ((last, count),) = fetch_all(alias, statement, [*params, MAX_SCANNED])
     return through if count < MAX_SCANNED else int(last)
 
 
@@ -129,16 +130,28 @@ def _indexed_part(event_filter: EventFilter) -> EventFilter:
     return EventFilter()
 
 
-def _conditions(after: int, through: int, event_filter: EventFilter) -> tuple[str, list[Any]]:
-    conditions = ["position > %s", "position <= %s"]
-    params: list[Any] = [after, through]
+def _conditions(vendor: str, after: int, through: int, event_filter: EventFilter) -> tuple[str, str, list[Any]]:
+    """Return the conditions, the order by which an index finds the events, and the parameters.
+
+    PostgreSQL would read the events of a single warehouse or project by position, and discard all others, because it
+    takes the index of warehouses or projects for one in random order. Comparisons of rows, and their order, are in no
+    other index.
+    """
+    leading, only = _leading_column(event_filter) if vendor == "postgresql" else ("", None)
+    if leading:
+        order = f"{leading}, position"
+        conditions = [f"{leading} IS NOT NULL", f"({order}) > (%s, %s)", f"({order}) <= (%s, %s)"]
+        params: list[Any] = [only, after, only, through]
+    else:
+        order, conditions, params = "position", ["position > %s", "position <= %s"], [after, through]
     for column, wanted in (
         ("project_id", event_filter.projects),
         ("warehouse_id", event_filter.warehouses),
         ("type", event_filter.types),
         ("public_id", event_filter.objects),
     ):
-        _add_column(conditions, params, column, wanted)
+        if column != leading:
+            _add_column(conditions, params, column, wanted)
     if event_filter.namespaces:
         of_namespaces = []
         for levels in event_filter.namespaces:
@@ -149,7 +162,15 @@ def _conditions(after: int, through: int, event_filter: EventFilter) -> tuple[st
             params.append(beginning)
         types = " OR ".join(f"object_key LIKE '{each}%%'" for each in _IN_NAMESPACES)
         conditions += [f"({' OR '.join(of_namespaces)})", f"({types})"]
-    return " AND ".join(conditions), params
+    return " AND ".join(conditions), order, params
+
+
+def _leading_column(event_filter: EventFilter) -> tuple[str, Any]:
+    """Return the column of an index that ends with the position, and its only value; an empty name without one."""
+    indexed = _indexed_part(event_filter)
+    if indexed.warehouses:
+        return "warehouse_id", indexed.warehouses[0]
+    return ("project_id", indexed.projects[0]) if indexed.projects else ("", None)
 
 
 def _add_column(conditions: list[str], params: list[Any], column: str, wanted: Sequence[Any]) -> None:
