@@ -89,7 +89,7 @@ class Receivers:
         body = {
             "name": HOOK,
             "configuration": {"type": "webhook", "url": self.webhook.url, "timeout-seconds": 2},
-            "from": "earliest",
+            "start": {"from": "earliest"},
         }
         response = requests.post(f"{server.base_url}/management/v1/event-sinks", json=body, timeout=20)
         assert response.status_code == 201, response.text
