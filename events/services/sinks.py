@@ -33,6 +33,7 @@ from icekeeper.kernel.db.sql import database_time, lock_row
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_trimmed_name
+from storage.errors import StoreUnavailable
 from storage.secrets.port import SecretUnreadable
 from storage.secrets.stores import NewSecret, delete_secret, new_secret
 from tenancy.actor import Actor
@@ -383,9 +384,11 @@ def _letters(sink: EventSink, positions: Sequence[int] | None) -> QuerySet[DeadL
 def _read_definition(document: dict[str, Any], stored: SinkDefinition | None = None) -> SinkDefinition:
     try:
         definition = read_definition(document, stored)
+        require_permitted_addresses(definition.configuration)
     except InvalidConfiguration as error:
         raise InvalidSinkConfiguration(str(error)) from None
-    require_permitted_addresses(definition.configuration)
+    except StoreUnavailable as error:  # the name of a host cannot be resolved
+        raise InvalidSinkConfiguration(error.message) from None
     return definition
 
 

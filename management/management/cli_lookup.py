@@ -9,6 +9,8 @@ from uuid import UUID
 from django.db.models import Q
 
 from catalog.objects import ObjectKey, resolve_object_key
+from events.models import EventSink
+from events.selectors.sinks import sink_not_found
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
@@ -78,6 +80,18 @@ def resolve_warehouse(project: Project, text: str) -> Warehouse:
     found = by_id or Warehouse.objects.filter(project=project, name_key=name_key(text)).first()
     if found is None:
         raise no_such_warehouse(text) if own_id is not None else _not_found("Warehouse", text, project)
+    return found
+
+
+def resolve_event_sink(text: str) -> EventSink:
+    """Find an event sink by name, else by id. Raises `BadRequest`, `SinkNotFound`."""
+    _require_text(text)
+    own_id = parse_id(text)
+    found = EventSink.objects.filter(name=text).first()
+    if found is None and own_id is not None:
+        found = EventSink.objects.filter(pk=own_id).first()
+    if found is None:
+        raise sink_not_found(text[:200])
     return found
 
 

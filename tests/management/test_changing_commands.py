@@ -14,9 +14,11 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
+from events.services.sinks import SinkSettings, create_sink
 from storage.models import Warehouse
 from tasks.models import Task
 from tenancy import maintenance
+from tenancy.actor import INTERNAL
 from tenancy.changes.kinds import Change
 from tenancy.models import AuditRecord, OutboxEvent
 from tests.harness.wsgi_client import ApiClient
@@ -128,6 +130,8 @@ def test_each_changing_command_records_its_changes(
     walk.run("tasks", "config", "tabular_purge", "--warehouse", "wh", "--set", '{"max-retries": 3}')
     walk.run("tasks", "config", "tabular_purge", "--warehouse", "wh", "--set", '{"max-retries": -3}', fails=True)
 
+    control_deliveries(walk)
+
     put(OLD)
     use_keys(monkeypatch, NEW, OLD)
     walk.run("rotate_encryption_key")
@@ -151,3 +155,12 @@ def test_each_changing_command_records_its_changes(
     own = {name for name, app in get_commands().items() if app == "management"}
     assert own == walk.walked | CHANGES_NOTHING.keys() | OTHER_TESTS.keys()
     assert not walk.walked & (CHANGES_NOTHING.keys() | OTHER_TESTS.keys())
+
+
+def control_deliveries(walk: Walk) -> None:
+    create_sink(actor=INTERNAL, wanted=SinkSettings(name="log", configuration={"type": "log"}))
+    walk.run("events", "pause", "log")
+    walk.run("events", "resume", "log")
+    walk.run("events", "replay", "log", "--earliest")
+    walk.run("events", "replay", "log", "--position", "-1", fails=True)
+    walk.run("events", "pause", "other", fails=True)

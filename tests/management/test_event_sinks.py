@@ -241,6 +241,14 @@ def test_addresses_are_checked_as_those_of_stores(monkeypatch: pytest.MonkeyPatc
     assert everything() == before
 
 
+def test_names_of_hosts_must_be_resolved(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
+    monkeypatch.setattr("storage.network.endpoints.resolve", lambda endpoint, seconds: None)
+    before = everything()
+    body = {"name": "a", "configuration": {"type": "webhook", "url": "https://hooks.example.com/"}}
+    assert api.post("", body).refused(400, NO_CONFIGURATION, "url: the name of the host cannot be resolved")
+    assert everything() == before
+
+
 def test_a_name_is_unique(everything: Everything) -> None:
     create_sink("a", WEBHOOK_WITH_SECRETS)
     other = create_sink("b")
