@@ -15,7 +15,6 @@ from uuid import uuid4
 import nats
 import requests
 from confluent_kafka import Consumer
-from nats.errors import TimeoutError as NothingLeft
 
 from tests.parts.kafka import Kafka
 from tests.parts.nats import Nats
@@ -153,7 +152,7 @@ class Receivers:
                 documents += [json.loads(message.data) for message in messages]
                 for message in messages:
                     await message.ack()
-        except NothingLeft:
+        except TimeoutError:
             return documents
         finally:
             await connection.close()

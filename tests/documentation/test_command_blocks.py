@@ -16,6 +16,8 @@ RUN_ELSEWHERE: Final = {
     ("trino-opa.md", "Set it up"): "tests/engines/test_trino.py",
     ("engines.md", "Flink"): "tests/engines/test_flink.py",
     ("keycloak.md", "In Icekeeper"): "tests/keycloak/test_keycloak_page.py",
+    ("events.md", "Deliver to NATS"): "tests/events/sinks/test_consumers.py",
+    ("events.md", "Deliver to Kafka"): "tests/events/sinks/test_consumers.py",
     ("events.md", "Verify a signature"): "tests/events/sinks/test_webhook.py",
 }
 """Sections that another test runs as they are on the page."""
@@ -58,8 +60,8 @@ NOT_RUN: Final = {
     ("engines.md", "go install"): "it fetches and builds iceberg-go",
     ("engines.md", "flink run"): "it takes a Flink cluster with Fluss",
     ("engines.md", "/protection"): IDS + "tests/management/test_protection.py",
-    ("events.md", "LAKEKEEPER__NATS_ADDRESS="): SETTINGS + "tests/unit/conf/test_event_sinks.py",
-    ("events.md", "LAKEKEEPER__KAFKA_CONFIG="): SETTINGS + "tests/unit/conf/test_event_sinks.py",
+    ("events.md", "LAKEKEEPER__NATS_ADDRESS=tls:"): SETTINGS + "tests/unit/conf/test_event_sinks.py",
+    ("events.md", "SASL_SSL"): SETTINGS + "tests/unit/conf/test_event_sinks.py",
     ("events.md", "LAKEKEEPER__LOG_CLOUDEVENTS="): SETTINGS + "tests/unit/conf/test_event_sinks.py",
     ("getting-started.md", "make demo"): "a stage of its own in CI, which takes minutes",
     ("getting-started.md", "spark-sql"): "it fetches Spark's jars: tests/spark has the same settings",

@@ -22,7 +22,8 @@ PAGE = Path(__file__).parents[3] / "docs/events.md"
 
 
 def test_the_settings_of_the_page_are_valid() -> None:
-    blocks = re.findall(r"^```sh\n(export LAKEKEEPER__.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    sinks = PAGE.read_text().partition("\n## Sinks\n")[2]
+    blocks = re.findall(r"^```sh\n(export LAKEKEEPER__.*?)^```$", sinks, re.MULTILINE | re.DOTALL)
     words = [word for block in blocks for word in shlex.split(block) if word != "export"]
     settings, unread = read_settings(dict(word.split("=", 1) for word in words))
     assert unread == []
