@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from management.admin.pages import redirect_to_console
 from management.health import health, live, ready
 from management.openapi.documents import SwaggerView, redirect_to_swagger_ui, serve_openapi
+from management.openapi.event_document import serve_event_document
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("catalog/", include("catalog.api.urls")),
@@ -42,6 +43,7 @@ if settings.ICEKEEPER.serve_swagger_ui:
         path("swagger-ui/catalog", SwaggerView.as_view(first="catalog"), name="swagger-catalog"),
         path("swagger-ui/generic-tables", SwaggerView.as_view(first="generic-tables"), name="swagger-generic-tables"),
         path("api-docs/<str:name>/v1/openapi.json", serve_openapi, name="openapi"),
+        path("api-docs/events/v1/asyncapi.json", serve_event_document, name="asyncapi"),
     ]
 
 handler400 = "icekeeper.http.application.bad_request"

@@ -13,6 +13,7 @@ from tests.documentation.test_pages import ALONE, TEAM, TOKENS
 
 RUN_ELSEWHERE: Final = {
     ("authorization.md", "From a new server to two teams"): "tests/spark/test_two_teams.py",
+    ("events.md", "Read events from a program"): "tests/events/test_feed_of_a_server.py",
     ("trino-opa.md", "Set it up"): "tests/engines/test_trino.py",
     ("engines.md", "Flink"): "tests/engines/test_flink.py",
     ("keycloak.md", "In Icekeeper"): "tests/keycloak/test_keycloak_page.py",
@@ -63,6 +64,7 @@ NOT_RUN: Final = {
     ("events.md", "LAKEKEEPER__NATS_ADDRESS=tls:"): SETTINGS + "tests/unit/conf/test_event_sinks.py",
     ("events.md", "SASL_SSL"): SETTINGS + "tests/unit/conf/test_event_sinks.py",
     ("events.md", "LAKEKEEPER__LOG_CLOUDEVENTS="): SETTINGS + "tests/unit/conf/test_event_sinks.py",
+    ("events.md", "text/event-stream"): "it runs until it is stopped: tests/events/test_feed_of_a_server.py",
     ("getting-started.md", "make demo"): "a stage of its own in CI, which takes minutes",
     ("getting-started.md", "spark-sql"): "it fetches Spark's jars: tests/spark has the same settings",
     ("keycloak.md", "bin/kc.sh start-dev"): "tests/parts/keycloak.py starts Keycloak with the same realm",

@@ -22,6 +22,7 @@ OPEN = {
     "swagger-catalog": "shows the documents",
     "swagger-generic-tables": "shows the documents",
     "openapi": "the documents say nothing of what is stored here",
+    "asyncapi": "as the OpenAPI documents",
 }
 """Unauthenticated routes by name."""
 

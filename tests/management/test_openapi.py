@@ -173,6 +173,7 @@ def test_the_command_writes_and_checks(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "openapi").exists()
     call_command("openapi", stdout=StringIO())
     assert sorted(path.name for path in (tmp_path / "openapi").iterdir()) == [
+        "asyncapi.json",
         "catalog.json",
         "generic-tables.json",
         "management.json",
