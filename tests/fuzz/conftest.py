@@ -10,6 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from pytest_django import DjangoDbBlocker
 
+from events.selectors import feed_waits
+from events.selectors.publication_watch import publication_watch
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authn import providers, requests
@@ -42,6 +44,13 @@ def world(
         assert CallerClient("/management/v1", CALLER).post("/user", {}).status == 201
         yield create_world(lambda base: CallerClient(base, CALLER), warehouse, root)
         transaction.set_rollback(True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_for_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are none to wait for: requests do not write while another one waits."""
+    monkeypatch.setattr(publication_watch, "wait", lambda *_, **__: False)
+    monkeypatch.setattr(feed_waits, "MAX_STREAM_SECONDS", 0.0)
 
 
 @pytest.fixture

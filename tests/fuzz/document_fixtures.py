@@ -17,12 +17,13 @@ from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation, BaseSchema
 
 from icekeeper.kernel.errors.types import CatalogError
+from management.openapi.documents import APIS
 from storage.documents import InvalidMember
 
 HERE: Final = Path(__file__).parent
 OWN: Final = HERE.parents[1] / "docs" / "openapi"
 SPECIFICATION: Final = "specification"
-OWN_NAMES: Final = sorted(path.stem for path in OWN.glob("*.json"))
+OWN_NAMES: Final = sorted(APIS)
 NAMES: Final = [SPECIFICATION, *OWN_NAMES]
 
 
