@@ -34,6 +34,8 @@ NOT_RUN: Final = {
     ("access-review.md", '/access-review"'): IDS + "tests/authz/test_access_reviews.py",
     ("access-review.md", "$api/access-review?"): IDS + "tests/authz/test_access_reviews.py",
     ("access-review.md", "reached-objects"): IDS + "tests/authz/test_access_reviews_as_csv.py",
+    ("change-approval.md", "DROP COLUMN"): IDS + "tests/spark/test_spark_change_rules.py",
+    ("change-approval.md", "NoDropsOnFridays"): SETTINGS + "tests/approval/test_vetoes.py",
     ("audit.md", "hashlib"): "it reads an export of yours: tests/management/test_audit_chain.py",
     ("audit.md", "verify_audit"): "it breaks one row of the example's trail: tests/management/test_audit_chain.py",
     ("authentication.md", "LAKEKEEPER__OPENID_PROVIDER_URI="): SETTINGS + "tests/keycloak/test_identities.py",

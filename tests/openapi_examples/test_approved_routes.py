@@ -1,4 +1,4 @@
-"""Each route that writes to the catalog asks the rules about changes first; a new route cannot forget it.
+"""Each route that writes to the catalog asks the rules about changes first; also each new one.
 
 The stories of the OpenAPI documents contain every operation. A route of the catalog APIs that changes something must
 have asked, or be listed below with a reason; of the management API exactly the listed routes ask.
