@@ -77,8 +77,8 @@ def read_batch(
 
 
 _AT: Final = "SELECT position, at FROM tenancy_outboxevent WHERE position > %s ORDER BY position LIMIT 1"
-TIME_TOLERANCE: Final = timedelta(seconds=10)
-"""Times and positions of concurrent transactions can be in another order."""
+TIME_MARGIN: Final = timedelta(minutes=1)
+"""Events are in the order of positions; their times can differ from it by the duration of a change."""
 
 
 def position_at(alias: str, at: datetime, *, after: int, through: int) -> int:
@@ -86,7 +86,7 @@ def position_at(alias: str, at: datetime, *, after: int, through: int) -> int:
 
     A binary search: about one statement for each doubling of the number of events.
     """
-    at -= TIME_TOLERANCE
+    at -= TIME_MARGIN
     while after < through:
         middle = (after + through) // 2
         row = fetch_one(alias, _AT, [middle])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
@@ -16,9 +16,9 @@ from uuid import UUID, uuid5
 from django.conf import settings
 
 from events.cloud_events import CloudEvent, Payload, cloud_event_of, gap_event
-from events.outbox import EventFilter, read_batch
+from events.outbox import EventFilter, position_at, read_batch
 from events.publication import State, read_state
-from icekeeper.kernel.db.sql import as_datetime, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import fetch_all
 from icekeeper.kernel.errors.types import BadRequest
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
@@ -33,10 +33,6 @@ from tenancy.selectors.projects import server_id, server_ref
 SCAN_SECONDS: Final = 0.01
 """A page without events continues its search for this long before it is returned."""
 
-TIME_MARGIN: Final = timedelta(minutes=1)
-"""Events are in the order of positions; their times can differ from it by the duration of a change."""
-
-_AT: Final = "SELECT position, at FROM tenancy_outboxevent WHERE position >= %s ORDER BY position LIMIT 1"
 _CREATION: Final = """
 SELECT max(position) FROM tenancy_outboxevent WHERE object_key = %s AND type = 'createProject'
 """
@@ -126,15 +122,7 @@ class Feed:
     def cursor_at(self, time: datetime) -> int:
         """Return a cursor before all events since `time`, and a few earlier ones. About 25 short statements."""
         state = read_state(self._alias)
-        earlier, later, wanted = state.deleted, state.published, time - TIME_MARGIN
-        while earlier < later:
-            middle = (earlier + later) // 2 + 1
-            found = fetch_one(self._alias, _AT, [middle])
-            if found is None or found[0] > later or as_datetime(found[1]) >= wanted:
-                later = middle - 1
-            else:
-                earlier = int(found[0])
-        return earlier
+        return position_at(self._alias, time, after=state.deleted, through=state.published)
 
     def require_cursor(self, cursor: int) -> None:
         """Raises `UnknownCursor` (400) for one that no event can have had yet."""

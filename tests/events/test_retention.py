@@ -79,4 +79,4 @@ def test_a_position_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
         at = start + timedelta(minutes=minutes)
         return position_at("default", at, after=first - 1, through=newest_position()) - first
 
-    assert [found(minutes) for minutes in (-5, 0, 7, 7.1, 7.5, 19, 60)] == [-1, -1, 6, 6, 7, 18, 19]
+    assert [found(minutes) for minutes in (-5, 0, 7, 7.1, 7.5, 19, 60)] == [-1, -1, 5, 6, 6, 17, 19]
