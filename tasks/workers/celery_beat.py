@@ -14,7 +14,7 @@ from typing import Any, Final
 from celery.beat import Scheduler as BeatScheduler
 from django.conf import settings
 
-from events.delivery.process import dispatcher_of_process
+from events.worker import dispatcher_of_process
 from tasks.queue.celery_app import CELERY_QUEUES
 from tasks.queue.celery_messages import Broker
 from tasks.queue.leases import due_queues

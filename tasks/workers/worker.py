@@ -20,7 +20,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from events.delivery.process import dispatcher_of_process
+from events.worker import dispatcher_of_process
 from tasks.models import NO_ID
 from tasks.queue.leases import (
     Lease,

@@ -15,7 +15,7 @@ def main() -> None:
 
     django.setup()
 
-    from events.delivery.process import dispatcher_of_process
+    from events.worker import dispatcher_of_process
 
     dispatcher = dispatcher_of_process()
     began, cpu = time.perf_counter(), time.process_time()
