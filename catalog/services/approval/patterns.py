@@ -3,6 +3,7 @@
 A pattern is a sequence of items, each a character, `.` (any character), `[a-z_]`, `[^0-9]`, `\\d`, `\\w` or an escaped
 character, and after it `?`, `*`, `+`, `{3}` or `{1,8}`. There are no groups and no alternatives; it matches the whole
 text. All positions in the pattern are followed at once, as bits of one number, so no backtracking can hang a request.
+Simple patterns and short texts are left to `re`, which is faster and takes at most quadratic time for them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ MAX_ITEMS: Final = 512
 
 MAX_TEXT_LENGTH: Final = 2048
 """Characters of a text; a longer one matches no pattern."""
+
+MAX_SIMPLE_QUANTIFIERS: Final = 2
+"""Quantifiers of a simple pattern that do not stand for a fixed number."""
+
+MAX_SIMPLE_LENGTH: Final = 256
+"""Characters of a text that `re` matches."""
 
 _REPEAT: Final = re.compile(r"\{([0-9]{1,3})(?:,([0-9]{1,3}))?\}")
 _CLASSES: Final = {"d": "[0-9]", "w": "[A-Za-z0-9_]"}
@@ -40,16 +47,25 @@ class SafePattern:
         self._masks: dict[str, int] = {}
         if len(text) > MAX_PATTERN_LENGTH:
             raise InvalidPattern(f"longer than {MAX_PATTERN_LENGTH} characters")
-        position = 0
+        position, quantifiers, pieces = 0, 0, list[str]()
         while position < len(text):
-            item, position = _read_item(text, position)
-            position = self._add(item, text, position)
+            item, start = _read_item(text, position)
+            position = self._add(item, text, start)
+            pieces += [item.pattern, text[start:position]]
+            quantifiers += (position > start and text[start] != "{") or "," in text[start:position]
         self._end = 1 << len(self._accepts)
+        self._simple = re.compile("".join(pieces), re.DOTALL) if quantifiers <= MAX_SIMPLE_QUANTIFIERS else None
 
     def matches(self, text: str) -> bool:
         """Return whether the whole text matches."""
         if len(text) > MAX_TEXT_LENGTH:
             return False
+        if self._simple is not None and len(text) <= MAX_SIMPLE_LENGTH:
+            return self._simple.fullmatch(text) is not None
+        return self.follow(text)
+
+    def follow(self, text: str) -> bool:
+        """Do what `matches` does, in linear time for every pattern and text."""
         states = self._skip_optional(1)
         for character in text:
             mask = self._mask(character)
@@ -143,4 +159,10 @@ def _read_quantifier(text: str, position: int) -> tuple[int, int | None, int]:
 def compile_patterns(texts: list[str]) -> Callable[[str], bool]:
     """Return a function that checks whether a text matches one of the patterns. Raises `InvalidPattern`."""
     compiled = [SafePattern(text) for text in texts]
-    return lambda text: any(each.matches(text) for each in compiled)
+    if len(compiled) == 1:
+        return compiled[0].matches
+
+    def matches(text: str) -> bool:
+        return any(each.matches(text) for each in compiled)
+
+    return matches

@@ -21,7 +21,9 @@ QUANTIFIERS = ["", "", "?", "*", "+", "{2}", "{1,3}", "{0,2}"]
 )
 def test_a_pattern_matches_what_its_regular_expression_matches(parts: list[tuple[str, str]], text: str) -> None:
     pattern = "".join(item + quantifier for item, quantifier in parts)
-    assert SafePattern(pattern).matches(text) == (re.fullmatch(pattern, text, re.ASCII) is not None)
+    expected = re.fullmatch(pattern, text, re.ASCII) is not None
+    compiled = SafePattern(pattern)
+    assert (compiled.matches(text), compiled.follow(text)) == (expected, expected)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import Field, model_validator
 
-from catalog.iceberg.display.schema_fields import walk_fields
+from catalog.iceberg.changed_fields import find_changed_fields
 from catalog.iceberg.display.stored_parts import find_current_schema
 from catalog.iceberg.metadata_diff import has_same_schema
 from catalog.services.approval.configuration import Patterns, RuleConfiguration, RuleSettings, read_configuration
@@ -72,7 +72,25 @@ def _new_column_names(change: ProposedChange) -> Iterator[str]:
     after = find_current_schema(new)
     if after is None or before is after or "fields" not in after:
         return
-    known = {} if before is None else {field.field_id: field.name for field in walk_fields(before)}
-    for field in walk_fields(after):
-        if not field.is_inner and known.get(field.field_id) != field.name:
+    if before is None:
+        yield from _list_names(after)
+        return
+    changed = find_changed_fields(before, after)
+    for field_id, field in changed.new.items():
+        former = changed.old.get(field_id)
+        if not field.is_inner and (former is None or former.name != field.name):
             yield field.name
+
+
+def _list_names(schema: dict[str, Any]) -> list[str]:
+    """Return the names of all fields of a schema, at every depth."""
+    names: list[str] = []
+    types: list[Any] = [schema]
+    while types:
+        column_type = types.pop()
+        for field in column_type.get("fields") or ():
+            names.append(field["name"])
+            if not isinstance(field["type"], str):
+                types.append(field["type"])
+        types += [each for name in ("element", "key", "value") if isinstance(each := column_type.get(name), dict)]
+    return names

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
 
-from catalog.iceberg.display.schema_fields import SchemaField, walk_fields, write_type
+from catalog.iceberg.changed_fields import find_changed_fields
+from catalog.iceberg.display.schema_fields import SchemaField, write_type
 from catalog.iceberg.display.stored_parts import find_current_schema
 from catalog.iceberg.metadata_diff import has_same_schema
 from catalog.services.approval.configuration import RuleConfiguration, RuleSettings, read_configuration
@@ -73,16 +74,11 @@ class Protected(ContractVerifier):
         before, after = find_current_schema(old), find_current_schema(new)
         if before is None or after is None or before == after:
             return
-        fields = _by_id(after)
-        for field_id, field in _by_id(before).items():
-            kept = fields.get(field_id)
-            fate = _fate(field, kept)
+        changed = find_changed_fields(before, after)
+        for field_id, field in changed.old.items():
+            fate = _fate(field, changed.new.get(field_id))
             if fate is not None and tag.is_in(change.column_tags.get(field_id, {})):
                 yield f"column {field.path} has the tag {tag.name!r} and must not {fate}"
-
-
-def _by_id(schema: dict[str, Any]) -> dict[int, SchemaField]:
-    return {field.field_id: field for field in walk_fields(schema) if field.field_id is not None}
 
 
 def _fate(old: SchemaField, new: SchemaField | None) -> str | None:
