@@ -55,12 +55,20 @@ class Batch(NamedTuple):
 
 
 def read_batch(
-    alias: str, *, after: int, through: int, event_filter: EventFilter, payload: Payload, limit: int
+    alias: str,
+    *,
+    after: int,
+    through: int,
+    event_filter: EventFilter,
+    payload: Payload,
+    limit: int,
+    max_bytes: int | None = None,
 ) -> Batch:
     """Return at most `limit` matching events with positions above `after`, at most `through`, in their order.
 
-    Their data, which only `Payload.FULL` reads, has at most `MAX_BATCH_BYTES`. One statement, two if no index has the
-    filter; then `MAX_SCANNED` events are compared, so that a batch can be empty before `through`.
+    Their data, which only `Payload.FULL` reads, has at most `max_bytes`, by default `MAX_BATCH_BYTES`. One statement,
+    two if no index has the filter; then `MAX_SCANNED` events are compared, so that a batch can be empty before
+    `through`.
     """
     if after >= through:
         return Batch([], through)
@@ -70,9 +78,10 @@ def read_batch(
     where, order, params = _conditions(vendor, after, through, event_filter)
     data, size = ("data", _SIZE[vendor]) if payload is Payload.FULL else (_NO_DATA[vendor], "0")
     statement = _READ.format(data=data, size=size, where=where, order=order)
-    rows = fetch_all(alias, statement, [*params, limit, MAX_BATCH_BYTES])
+    max_bytes = MAX_BATCH_BYTES if max_bytes is None else max_bytes
+    rows = fetch_all(alias, statement, [*params, limit, max_bytes])
     events = [_stored_event(row) for row in rows]
-    is_complete = len(rows) < limit and not (rows and rows[-1][-1] >= MAX_BATCH_BYTES)
+    is_complete = len(rows) < limit and not (rows and rows[-1][-1] >= max_bytes)
     return Batch(events, through if is_complete else events[-1].position)
 
 

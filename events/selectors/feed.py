@@ -135,21 +135,21 @@ class Feed:
                 "database was restored. Continue with after=0 (the oldest event) or after=latest"
             )
 
-    def read(self, after: int, *, limit: int, seconds: float = SCAN_SECONDS) -> FeedPage:
+    def read(self, after: int, *, limit: int, seconds: float = SCAN_SECONDS, max_bytes: int | None = None) -> FeedPage:
         """Return at most `limit` events after the cursor `after`; 0 is the oldest event that is kept.
 
         The first one reports events that were deleted before they could be read, if there are any. While none are
         found the search continues for `seconds`. Two statements for state and events, one for the state afterwards.
-        Raises `UnknownCursor`.
+        `max_bytes` is as for `read_batch`. Raises `UnknownCursor`.
         """
         ends_at = monotonic() + seconds
         while True:
-            page = self._read_page(after, limit)
+            page = self._read_page(after, limit, max_bytes)
             if page.events or not page.has_more or monotonic() >= ends_at:
                 return page
             after = page.cursor
 
-    def _read_page(self, after: int, limit: int) -> FeedPage:
+    def _read_page(self, after: int, limit: int, max_bytes: int | None) -> FeedPage:
         state = read_state(self._alias)
         if after > _newest(state):
             self.require_cursor(after)
@@ -167,6 +167,7 @@ class Feed:
                 event_filter=self._filter,
                 payload=self._payload,
                 limit=limit - len(events),
+                max_bytes=max_bytes,
             )
             deleted = read_state(self._alias).deleted
             if deleted <= position:

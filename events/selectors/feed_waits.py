@@ -18,7 +18,8 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 RECHECK_SECONDS: Final = 5.0
 """Interval in which the permission of a waiting caller is checked again."""
 STREAM_PAGE: Final = 200
-"""Events that a stream sends at once."""
+STREAM_PAGE_BYTES: Final = 2**20
+"""Events that a stream sends at once, and bytes of their data: a slow client keeps them in memory."""
 SEARCH_SECONDS: Final = 1.0
 """A request that may wait compares old events with its filter for at most this long."""
 
@@ -55,7 +56,7 @@ def follow(feed: Feed, cursor: int, *, link: ClientLink, is_permitted: Callable[
             if not is_permitted():
                 return
             recheck_at = now + RECHECK_SECONDS
-        page = feed.read(cursor, limit=STREAM_PAGE, seconds=SEARCH_SECONDS)
+        page = feed.read(cursor, limit=STREAM_PAGE, seconds=SEARCH_SECONDS, max_bytes=STREAM_PAGE_BYTES)
         if page.events or now >= silent_until:
             yield page
             silent_until = time.monotonic() + KEEP_ALIVE_SECONDS

@@ -137,6 +137,17 @@ def test_a_silent_stream_is_kept_alive_with_its_cursor(
     assert b": keep-alive\nid: " in response.body
 
 
+def test_a_stream_sends_events_of_bounded_size(
+    start: int, play: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_waits, "STREAM_PAGE_BYTES", 20)
+    update(*"abcde")
+    publish()
+    script = play(lambda: None)
+    events = [event_of(each)["subject"] for each in messages(api.get(f"?after={start}", **STREAM))[1:]]
+    assert (events, script.drained) == (list("abcde"), 3), "each has 10 bytes of data"
+
+
 def test_a_stream_ends_in_time(start: int, play: Callable[..., Script], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_waits, "MAX_STREAM_SECONDS", 0.0)
     play(write("a"))
