@@ -22,6 +22,7 @@ from events.delivery.leases import (
     record_failure,
     record_progress,
     release_lease,
+    require_lease,
 )
 from events.models import DeadLetter, EventSink, dead_letter_of
 from events.outbox import read_batch
@@ -79,7 +80,11 @@ class Delivery:
         self._leased_until = time.monotonic() + LEASE_SECONDS
 
     def deliver(self, state: State) -> bool:
-        """Deliver one batch of the published events; return whether there is more to deliver at once."""
+        """Deliver one batch of the published events; return whether there is more to deliver at once.
+
+        Nothing is sent after the lease has ended: a pause or another configuration takes effect with the next batch.
+        """
+        require_lease(self.lease)
         try:
             self._redeliver()
             if self.position < state.deleted:

@@ -74,6 +74,12 @@ def release_lease(lease: Lease) -> None:
     _own(lease).update(leased_until=None)
 
 
+def require_lease(lease: Lease) -> None:
+    """Raise `LeaseLost` if the lease has ended; one statement."""
+    if not _own(lease).exists():
+        raise LeaseLost
+
+
 class Progress(NamedTuple):
     """What a worker records: events up to `position` are done, `delivered` of them since the last record."""
 

@@ -46,6 +46,7 @@ NOT_RUN: Final = {
         "console.md",
         "  console               http",
     ): "it runs until it is stopped: tests/console/sign_in/test_announcement.py",
+    ("commands.md", "events status"): IDS + "tests/management/test_events_command.py",
     ("console.md", "sign_in_address"): "the code differs each time: tests/console/browser/test_using.py",
     ("console.md", "LAKEKEEPER__UI__OPENID_CLIENT_ID"): SETTINGS + "tests/console/sign_in/test_keycloak.py",
     ("console.md", "set_password"): "it asks for a password: tests/console/sign_in/test_ways_in.py",

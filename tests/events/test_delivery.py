@@ -216,7 +216,7 @@ def test_one_worker_at_a_time_delivers(row: EventSink) -> None:
     assert sink.numbers("a") == [1]
 
 
-def test_a_worker_whose_sink_was_changed_records_nothing(row: EventSink) -> None:
+def test_a_worker_whose_sink_was_changed_sends_and_records_nothing(row: EventSink) -> None:
     sink = SinkInMemory(accept, keeps_order=True)
     delivery = open_delivery(sink)
     update("a")
@@ -226,6 +226,21 @@ def test_a_worker_whose_sink_was_changed_records_nothing(row: EventSink) -> None
     delivery.close()
     row.refresh_from_db()
     assert (row.position, row.delivered, row.leased_until) == (0, 0, None)
+    assert sink.sends == []
+
+
+def test_a_worker_whose_sink_is_changed_while_it_sends_records_nothing(row: EventSink) -> None:
+    def change_sink(_: CloudEvent) -> None:
+        EventSink.objects.update(position=0, lease=row.lease + 10, leased_until=None)
+
+    sink = SinkInMemory(change_sink, keeps_order=True)
+    delivery = open_delivery(sink)
+    update("a")
+    with pytest.raises(LeaseLost):
+        delivery.deliver(published())
+    row.refresh_from_db()
+    assert (row.position, row.delivered, row.leased_until) == (0, 0, None)
+    assert sink.sends == [1]
 
 
 def test_paused_sinks_and_sinks_of_other_settings_are_not_claimed(row: EventSink) -> None:

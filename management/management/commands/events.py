@@ -39,15 +39,14 @@ NUMBERS: Final = frozenset({"POSITION", "LAG", "AGE", "DELIVERED", "DEAD LETTERS
 
 class Command(OperatorCommand):
     help = (
-        "Show and control the deliveries of events to sinks. `status` prints all sinks, or one: how many events "
-        "they are behind (lag), the age of the oldest of these, and the last error if deliveries fail. `pause` "
-        "stops the deliveries to a sink; `resume` continues them, also those of a sink that waits after a "
-        "failure. `replay` delivers again from a position, a time or an end of the events that are kept, such as "
-        "`events replay pipeline --time 2026-01-31T12:00:00Z`; a later position skips events. `skip` converts the "
-        "next event, which the receiver does not accept, to a dead letter. `test` sends a test event at once. "
-        "`dead-letters` prints the events that the receiver rejected; `redeliver` sends them again, `delete-dead- "
-        "letters` deletes them, all or those of --positions. Workers follow a change within seconds. Exit status "
-        "1 if the sink does not exist."
+        "Show and control the deliveries of events to sinks. `status` prints all sinks, or one: how many events they "
+        "are behind (lag), the age of the oldest of these, and the last error if deliveries fail. `pause` stops the "
+        "deliveries to a sink; `resume` continues them, also those of a sink that waits after a failure. `replay` "
+        "delivers again from a position, a time or an end of the events that are kept, such as `events replay pipeline "
+        "--time 2026-01-31T12:00:00Z`; a later position skips events. `skip` converts the next event, which the "
+        "receiver does not accept, to a dead letter. `test` sends a test event at once. `dead-letters` prints the "
+        "events that the receiver rejected; `redeliver` sends them again, and `delete-dead-letters` deletes them, all "
+        "or those of --positions. Workers follow a change within seconds. Exit status 1 if the sink does not exist."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
