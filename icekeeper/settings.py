@@ -273,6 +273,7 @@ STARTUP_JOBS = [
     "tenancy.services.startup_checks.require_chosen_backend",
     "storage.secrets.stores.require_readable_secrets",
     "storage.signing.enforcement.warn_of_unsigned_writes",
+    "catalog.services.approval.rule_set.require_configured_verifiers",
     "tenancy.signing_keys.require_signing_keys",
     "catalog.services.commit.queue.share_leases",
 ]

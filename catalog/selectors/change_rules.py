@@ -22,7 +22,7 @@ from tenancy.actor import Actor
 from tenancy.audit.rule_findings import EVENTS, FindingResult
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions, require_permission
-from tenancy.models import AuditRecord, Securable
+from tenancy.models import AuditRecord, Project, Securable
 from tenancy.models.securable import ObjectRef, parse_securable_id, securable_id
 from tenancy.selectors.objects import NamedObject, PermissionTarget, target_project, the_server
 from tenancy.selectors.projects import get_project
@@ -213,8 +213,9 @@ def list_rule_findings_for(
         require_permission(actor, Can.MANAGE_RULES, *target.ref, missing=target.missing)
         rows = rows.filter(_about(target.ref))
     else:
-        require_permission(actor, Can.MANAGE_RULES, Securable.Type.PROJECT, filters.project_id)
-        rows = rows.filter(project_id=filters.project_id)
+        project = ObjectRef(Securable.Type.PROJECT, filters.project_id)
+        require_permission(actor, Can.MANAGE_RULES, *project)
+        rows = rows.filter(_about(project))
     if page.token:
         at, record_id = page.after_time_and_id()
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
@@ -232,7 +233,9 @@ def _about(ref: ObjectRef) -> Q:
         case Securable.Type.SERVER:
             return Q()
         case Securable.Type.PROJECT:
-            return Q(project_id=str(ref.id))
+            # Clients choose ids of projects: an earlier project may have had the same.
+            created = Project.objects.filter(pk=ref.id).values_list("created_at", flat=True).first()
+            return Q(project_id=str(ref.id)) & (Q() if created is None else Q(at__gte=created))
         case Securable.Type.WAREHOUSE:
             return own | Q(details__contains=f'"warehouse":"{ref.id}"')
         case _:

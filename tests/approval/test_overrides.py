@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from catalog.models import Namespace
 from catalog.selectors.change_rules import RuleScope
+from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz import port
-from tenancy.models import AuditRecord, OutboxEvent, Securable
+from tenancy.models import AuditRecord, OutboxEvent, Project, Securable
 from tenancy.models.securable import ObjectRef
 from tests.approval.conftest import CreateRule
 from tests.authz.tree_fixtures import give
@@ -160,6 +162,16 @@ def test_dry_run_reports_and_allows(
     assert sorted(each["result"] for each in everywhere) == ["reported", "vetoed"]
     assert len(rules.get("/findings?result=reported").json()["findings"]) == 1
     assert rules.get("/findings?result=overridden").json()["findings"] == []
+
+
+def test_findings_of_an_earlier_project_with_the_same_id_are_not_shown(
+    catalog: ApiClient, namespace: str, create_rule: CreateRule, rules: ApiClient
+) -> None:
+    create_rule("naming", NAMING)
+    assert create(catalog).status == 409
+    assert len(rules.get("/findings").json()["findings"]) == 1
+    Project.objects.update(created_at=now() + timedelta(hours=1))
+    assert rules.get("/findings").json()["findings"] == []
 
 
 def test_findings_have_pages(catalog: ApiClient, namespace: str, create_rule: CreateRule, rules: ApiClient) -> None:

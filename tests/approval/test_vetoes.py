@@ -11,7 +11,11 @@ import pytest
 
 from catalog.models import ChangeRule, ChangeRulesVersion, IdempotencyRecord, Tabular
 from catalog.services.approval.port import ContractVerifier, ProposedChange
-from catalog.services.approval.rule_set import configured_verifiers
+from catalog.services.approval.rule_set import (
+    VerifierNotUsable,
+    configured_verifiers,
+    require_configured_verifiers,
+)
 from catalog.services.change_rules import delete_change_rule
 from catalog.services.commit import revisions, service
 from tenancy.actor import INTERNAL
@@ -322,3 +326,21 @@ def test_a_broken_rule_is_decided_by_its_on_failure(
 def _count_change() -> None:
     row = ChangeRulesVersion.objects.get()
     ChangeRulesVersion.objects.update(number=row.number + 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no.such.Class", "no.such.Class cannot be created: ModuleNotFoundError"),
+        ("catalog.services.approval.port.NoSuchClass", "cannot be created: ImportError"),
+        ("catalog.services.approval.port.ContractVerifier", "cannot be created: TypeError"),
+        ("builtins.dict", "builtins.dict is not a subclass of ContractVerifier"),
+    ],
+)
+def test_a_server_does_not_start_with_an_unusable_verifier(
+    path: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_configured_verifiers()
+    use_settings(monkeypatch, contract_verifiers=[path])
+    with pytest.raises(VerifierNotUsable, match=f"ICEKEEPER__CONTRACT_VERIFIERS: .*{message}"):
+        require_configured_verifiers()

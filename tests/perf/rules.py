@@ -53,7 +53,7 @@ def delete_rules(server: CatalogServer, ids: list[str]) -> None:
 
 
 def compare(server: CatalogServer, write: Write, clients: int, slices: int) -> None:
-    """Measure in the order without, with, with, without, so that both have the same place in time."""
+    """Measure in the order without, with, with, without, so that both are measured at about the same times."""
     sums = {True: Measured(), False: Measured()}
     for number in range(2 * slices):
         has_rules = number % 4 in {1, 2}

@@ -135,6 +135,22 @@ def configured_verifiers() -> tuple[ContractVerifier, ...]:
     return tuple(import_string(path)() for path in settings.ICEKEEPER.contract_verifiers)
 
 
+class VerifierNotUsable(CatalogError):
+    """A class of `ICEKEEPER__CONTRACT_VERIFIERS` cannot be used; the message has the reason."""
+
+
+def require_configured_verifiers() -> None:
+    """Startup check (`STARTUP_JOBS`) of `ICEKEEPER__CONTRACT_VERIFIERS`. Raises `VerifierNotUsable`."""
+    for path in settings.ICEKEEPER.contract_verifiers:
+        try:
+            verifier = import_string(path)()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise VerifierNotUsable(f"ICEKEEPER__CONTRACT_VERIFIERS: {path} cannot be created: {reason}") from error
+        if not isinstance(verifier, ContractVerifier):
+            raise VerifierNotUsable(f"ICEKEEPER__CONTRACT_VERIFIERS: {path} is not a subclass of ContractVerifier")
+
+
 def server_rules() -> list[Rule]:
     """Return the configured verifiers as rules of the server, which are always enforced."""
     found = configured_verifiers()
