@@ -113,5 +113,9 @@ def read_stored_json(data: bytes) -> Any:
     return orjson.loads(data)
 
 
+JsonText = orjson.Fragment
+"""Bytes of JSON that `write_json` copies into the document."""
+
+
 def write_json(value: Any) -> bytes:
     return orjson.dumps(value)

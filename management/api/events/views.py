@@ -20,6 +20,7 @@ from icekeeper.kernel.errors.types import BadRequest, Busy, Forbidden
 from icekeeper.kernel.http.client_link import client_link
 from icekeeper.kernel.http.raw_path import split_levels
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.json.strict import JsonText, write_json
 from icekeeper.kernel.request_context import remaining_seconds
 from management.api.base import ManagementViewSet, require_parameters
 from management.api.events.schema import (
@@ -210,11 +211,6 @@ def _read_time(text: str) -> datetime:
 
 
 def _respond(page: FeedPage) -> HttpResponse:
-    body = b"".join(
-        (
-            b'{"events":[',
-            b",".join([each.structured for each in page.events]),
-            b'],"next":"%d","has-more":%b}' % (page.cursor, b"true" if page.has_more else b"false"),
-        )
-    )
+    events = [{**each.attributes, "data": JsonText(each.data)} for each in page.events]
+    body = write_json({"events": events, "next": str(page.cursor), "has-more": page.has_more})
     return HttpResponse(body, content_type="application/json")
