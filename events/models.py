@@ -121,9 +121,14 @@ class DeadLetter(models.Model):
     def __str__(self) -> str:
         return f"{self.type} {self.position}"
 
+    def document(self) -> dict[str, Any]:
+        """Return the event as JSON values."""
+        document: dict[str, Any] = json.loads(self.event)
+        return document
+
     def cloud_event(self) -> CloudEvent:
         """Return the event as it was sent."""
-        attributes = json.loads(self.event)
+        attributes = self.document()
         data = write_json(attributes.pop("data"))
         return CloudEvent(self.position, attributes.get("subject", self.object_key), attributes, data)
 

@@ -106,6 +106,25 @@ def position_at(alias: str, at: datetime, *, after: int, through: int) -> int:
     return after
 
 
+def read_newest(
+    alias: str, *, after: int, through: int, event_filter: EventFilter, limit: int
+) -> tuple[list[StoredEvent], int]:
+    """Return at most `limit` matching events, without data, the newest first, and a position: all matching events
+    after it are among them.
+
+    One statement, two if no index has the filter; then `MAX_SCANNED` events are compared.
+    """
+    if after >= through:
+        return [], after
+    if not event_filter.is_indexed:
+        after = _first_scanned(alias, after, through, event_filter)
+    where, order, params = _conditions(connections[alias].vendor, after, through, event_filter)
+    no_data = _NO_DATA[connections[alias].vendor]
+    rows = fetch_all(alias, _NEWEST.format(data=no_data, where=where, order=_reverse(order)), [*params, limit])
+    events = [_stored_event(row) for row in rows]
+    return events, after if len(events) < limit else events[-1].position - 1
+
+
 _COLUMNS: Final = StoredEvent._fields[:-1]
 _SIZE: Final = {"postgresql": "coalesce(octet_length(data), 0)", "sqlite": "coalesce(length(data), 0)"}
 _NO_DATA: Final = {"postgresql": "NULL::text", "sqlite": "NULL"}
@@ -117,6 +136,14 @@ SELECT {", ".join(_COLUMNS)}, data, total FROM (
  WHERE total - size < %s ORDER BY position
 """  # noqa: S608 - constants
 
+_NEWEST: Final = f"""
+SELECT {", ".join(_COLUMNS)}, {{data}} AS data, 0
+  FROM tenancy_outboxevent WHERE {{where}} ORDER BY {{order}} LIMIT %s
+"""  # noqa: S608 - constants
+_FIRST_SCANNED: Final = """
+SELECT min(position), count(*)
+  FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY {order} LIMIT %s) AS scanned
+"""
 _LAST_SCANNED: Final = """
 SELECT max(position), count(*)
   FROM (SELECT position FROM tenancy_outboxevent WHERE {where} ORDER BY {order} LIMIT %s) AS scanned
@@ -129,6 +156,18 @@ def _last_scanned(alias: str, after: int, through: int, event_filter: EventFilte
     statement = _LAST_SCANNED.format(where=where, order=order)
     ((last, count),) = fetch_all(alias, statement, [*params, MAX_SCANNED])
     return through if count < MAX_SCANNED else int(last)
+
+
+def _first_scanned(alias: str, after: int, through: int, event_filter: EventFilter) -> int:
+    """Return the position before the first event that is compared when the newest are read; `after` for all of them."""
+    where, order, params = _conditions(connections[alias].vendor, after, through, _indexed_part(event_filter))
+    statement = _FIRST_SCANNED.format(where=where, order=_reverse(order))
+    ((first, count),) = fetch_all(alias, statement, [*params, MAX_SCANNED])
+    return after if count < MAX_SCANNED else int(first) - 1
+
+
+def _reverse(order: str) -> str:
+    return ", ".join(f"{column} DESC" for column in order.split(", "))
 
 
 def _indexed_part(event_filter: EventFilter) -> EventFilter:

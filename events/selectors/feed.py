@@ -91,7 +91,7 @@ def open_feed_for(*, actor: Actor, feed_filter: FeedFilter) -> Feed:
 
     Raises `NoSuchWarehouse` (404) for a missing or hidden warehouse, and `Forbidden` (403).
     """
-    securable, project, has_earlier = _authorize(actor, feed_filter)
+    securable, project, has_earlier = authorize_feed(actor, feed_filter)
     record_event_read(
         actor=actor,
         object_type=securable.type.value,
@@ -99,7 +99,7 @@ def open_feed_for(*, actor: Actor, feed_filter: FeedFilter) -> Feed:
         project=project,
         filters=feed_filter.given(),
     )
-    return Feed(actor, securable, feed_filter, first_position=_creation_of(project) if has_earlier and project else 0)
+    return Feed(actor, securable, feed_filter, first_position=creation_of(project) if has_earlier and project else 0)
 
 
 class Feed:
@@ -177,7 +177,7 @@ class Feed:
             state = state._replace(deleted=deleted, published=max(deleted, state.published))
 
 
-def _authorize(actor: Actor, feed_filter: FeedFilter) -> tuple[ObjectRef, str | None, bool]:
+def authorize_feed(actor: Actor, feed_filter: FeedFilter) -> tuple[ObjectRef, str | None, bool]:
     """Require the permission; return its object, the project, and whether an earlier project of its id is hidden.
 
     The permission on a project covers events since its creation, as clients choose the ids of projects. Events of a
@@ -202,7 +202,7 @@ def _authorize(actor: Actor, feed_filter: FeedFilter) -> tuple[ObjectRef, str | 
     return securable, project, not is_allowed(actor, Can.READ_EVENTS, *server)
 
 
-def _creation_of(project: str) -> int:
+def creation_of(project: str) -> int:
     """Return the position before the creation of the project; 0 if that event is deleted, as all earlier ones are."""
     rows: Sequence[tuple[int | None]] = fetch_all(settings.READ_DATABASE, _CREATION, [f"project:{project}"])
     position = rows[0][0]

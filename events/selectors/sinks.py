@@ -23,7 +23,7 @@ from icekeeper.kernel.http.paging import Page, build_page
 from storage.secrets.stores import read_secret
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import require_permission
+from tenancy.authz.permissions import is_allowed, require_permission
 from tenancy.selectors.projects import server_ref
 
 
@@ -89,6 +89,14 @@ def get_sink_for(*, actor: Actor, sink_id: UUID) -> SinkState:
     if not found:
         raise sink_not_found(sink_id)
     return found[0]
+
+
+def list_troubled_sinks_for(*, actor: Actor) -> list[SinkState]:
+    """Return the sinks that fail, are stopped or have dead letters, by name; none without the permission."""
+    if not is_allowed(actor, Can.MANAGE_EVENT_SINKS, *server_ref()):
+        return []
+    states = _with_states(EventSink.objects.order_by("name"))
+    return [each for each in states if each.dead_letters or each.status in {SinkStatus.FAILING, SinkStatus.STOPPED}]
 
 
 def list_dead_letters_for(*, actor: Actor, sink_id: UUID, page: Page) -> tuple[list[DeadLetter], str | None]:

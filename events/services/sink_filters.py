@@ -30,10 +30,10 @@ def require_valid_filter(event_filter: EventFilter, *, known: EventFilter | None
     known = known or EventFilter()
     for kind in ("projects", "warehouses", "namespaces", "types"):
         if len(getattr(event_filter, kind)) > MAX_FILTER_VALUES:
-            raise BadRequest(f"filter.{kind}: at most {MAX_FILTER_VALUES} values")
+            raise BadRequest(f"filter.{kind}: at most {MAX_FILTER_VALUES} values", field=kind)
     for index, each in enumerate(event_filter.types):
         if each not in EVENT_TYPES:
-            raise BadRequest(f"filter.types[{index}]: {each[:64]!r} is not a type of events")
+            raise BadRequest(f"filter.types[{index}]: {each[:64]!r} is not a type of events", field="types")
     for index, levels in enumerate(event_filter.namespaces):
         _require_levels(levels, f"filter.namespaces[{index}]")
     projects = {*known.projects, *_existing(Project, event_filter.projects)}
@@ -44,7 +44,7 @@ def require_valid_filter(event_filter: EventFilter, *, known: EventFilter | None
 
 def _require_levels(levels: tuple[str, ...], where: str) -> None:
     if not 0 < len(levels) <= MAX_LEVELS:
-        raise BadRequest(f"{where}: must have from 1 to {MAX_LEVELS} levels")
+        raise BadRequest(f"{where}: must have from 1 to {MAX_LEVELS} levels", field="namespaces")
     for level in levels:
         require_name(level, where)
 
@@ -57,4 +57,4 @@ def _existing(model: type[Project | Warehouse], ids: tuple[object, ...]) -> Iter
 def _require_all(wanted: tuple[object, ...], known: set[object], kind: str) -> None:
     for index, each in enumerate(wanted):
         if each not in known:
-            raise BadRequest(f"filter.{kind}[{index}]: {str(each)[:100]!r} does not exist")
+            raise BadRequest(f"filter.{kind}[{index}]: {str(each)[:100]!r} does not exist", field=kind)

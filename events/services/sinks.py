@@ -108,7 +108,8 @@ def start_position(start: Start, state: State) -> int:
     if isinstance(start, datetime):
         return position_at("default", start, after=state.deleted, through=state.published)
     if not isinstance(start, int) or not state.deleted <= start <= state.published:
-        raise BadRequest(f"position: must be from {state.deleted} to {state.published}, the events that are kept")
+        kept = f"from {state.deleted} to {state.published}, the events that are kept"
+        raise BadRequest(f"position: must be {kept}", field="position")
     return start
 
 
@@ -372,7 +373,7 @@ def _require_another_sink_allowed() -> None:
 
 def _checked_name(name: str) -> str:
     if len(name) > MAX_NAME_LENGTH:
-        raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters")
+        raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters", field="name")
     return require_trimmed_name(name, "name")
 
 
@@ -386,7 +387,8 @@ def _read_definition(document: dict[str, Any], stored: SinkDefinition | None = N
         definition = read_definition(document, stored)
         require_permitted_addresses(definition.configuration)
     except InvalidConfiguration as error:
-        raise InvalidSinkConfiguration(str(error)) from None
+        member = next(iter(error.errors)).partition(".")[0]
+        raise InvalidSinkConfiguration(str(error), field=member if len(error.errors) == 1 else None) from None
     except StoreUnavailable as error:  # the name of a host cannot be resolved
         raise InvalidSinkConfiguration(error.message) from None
     return definition
@@ -410,4 +412,4 @@ def _unique_name(name: str) -> Iterator[None]:
     try:
         yield
     except IntegrityError:  # of the only unique column besides the id
-        raise SinkNameExists(f"An event sink with the name {name} exists") from None
+        raise SinkNameExists(f"An event sink with the name {name} exists", field="name") from None

@@ -80,6 +80,8 @@ GROUPS: Final = (
             Entry("tasks", _("Tasks"), "tasks", "admin:tasks", key="t"),
             Entry("statistics", _("Statistics"), "statistics", "admin:statistics"),
             Entry("audit", _("Audit"), "audit", "admin:audit"),
+            Entry("events", _("Events"), "branch", "admin:events"),
+            Entry("event-sinks", _("Event sinks"), "cloud", "admin:event-sinks"),
         ),
     ),
     Group(

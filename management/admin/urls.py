@@ -40,6 +40,10 @@ from management.admin.catalog.restore import RestorePage, UndoDropAction
 from management.admin.catalog.search import SearchPage
 from management.admin.catalog.tabular_forms import TabularDropPage, TabularRenamePage
 from management.admin.catalog.tabulars import FilesReadingPage, GenericTablePage, TablePage, ViewPage
+from management.admin.events.events import EventPage, EventsPage
+from management.admin.events.sink_forms import SinkAddPage, SinkEditPage
+from management.admin.events.sink_questions import DeadLettersDeletePage, ReplayPage, SinkDeletePage, SkipPage
+from management.admin.events.sinks import DeadLetterPage, EventSinkPage, EventSinksPage
 from management.admin.operations.audit import AuditExport, AuditPage
 from management.admin.operations.audit_verification import AuditVerifyPage
 from management.admin.operations.identity_providers import IdentityProvidersPage
@@ -68,6 +72,7 @@ WAREHOUSE = "warehouse/<uuid:warehouse_id>"
 NAMESPACE = f"{WAREHOUSE}/namespace/<uuid:namespace_id>"
 TABULAR = f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>"
 ACCESS = "access/object/<str:key>"
+SINK = "event-sink/<uuid:sink_id>"
 
 urlpatterns = [
     page("", OverviewPage, "index"),
@@ -104,6 +109,17 @@ urlpatterns = [
     page("audit/", AuditPage, "audit"),
     page("audit/export/", AuditExport, "audit-export"),
     page("audit/verify/", AuditVerifyPage, "audit-verify"),
+    page("event/", EventsPage, "events"),
+    page("event/<int:position>/", EventPage, "event"),
+    page("event-sink/", EventSinksPage, "event-sinks"),
+    page("event-sink/add/", SinkAddPage, "event-sink-add"),
+    page(f"{SINK}/", EventSinkPage, "event-sink"),
+    page(f"{SINK}/edit/", SinkEditPage, "event-sink-edit"),
+    page(f"{SINK}/replay/", ReplayPage, "event-sink-replay"),
+    page(f"{SINK}/skip/", SkipPage, "event-sink-skip"),
+    page(f"{SINK}/delete/", SinkDeletePage, "event-sink-delete"),
+    page(f"{SINK}/dead-letters/delete/", DeadLettersDeletePage, "dead-letters-delete"),
+    page(f"{SINK}/dead-letter/<int:position>/", DeadLetterPage, "dead-letter"),
     page("warehouse/", WarehousesPage, "warehouses"),
     page("warehouse/add/", WarehouseAddPage, "warehouse-add"),
     page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),

@@ -24,16 +24,19 @@ ON_SERVER: Final = {
     "server": Can.READ_AUDIT,
     "identity-providers": Can.READ_AUDIT,
     "audit": Can.READ_AUDIT,
+    "events": Can.READ_EVENTS,
+    "event-sinks": Can.MANAGE_EVENT_SINKS,
 }
 ON_A_PROJECT: Final = {
     "sql": Can.INCLUDE_IN_LIST,
     "roles": Can.LIST_ROLES,
     "tags": Can.LIST_TAGS,
     "audit": Can.READ_AUDIT,
+    "events": Can.READ_EVENTS,
     "statistics": Can.GET_ENDPOINT_STATISTICS,
 }
-"""`audit` needs the permission on the server, or on one project. `sql` needs a permission on something in a project:
-which tables a user can read is not known without a look at all of them."""
+"""`audit` and `events` need the permission on the server, or on one project. `sql` needs a permission on something in a
+project: which tables a user can read is not known without a look at all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ class Objects:
     token: str
     """A token of the account."""
     tag: str
+    sink: str
+    letter: str
+    """The position of a dead letter of the sink."""
+    event: str
+    """The position of an event of the warehouse."""
     user: str = "oidc~engineer"
 
     @property
@@ -113,6 +118,11 @@ def list_pages(of: Objects) -> list[ListPage]:
         ListPage(f"/ui/role/{of.role}/", ApiCall(f"/role/{of.role}/members"), members),
         ListPage(f"/ui/role/{of.role}/all-members/", ApiCall(f"/role/{of.role}/members/transitive"), members),
         ListPage("/ui/user/", ApiCall("/user"), users),
+        ListPage("/ui/event-sink/", ApiCall("/event-sinks"), {f"/ui/event-sink/{of.sink}/": f'"{of.sink}"'}),
+        ListPage(f"/ui/event-sink/{of.sink}/", ApiCall(f"/event-sinks/{of.sink}/dead-letters"),
+                 {f"/ui/event-sink/{of.sink}/dead-letter/{of.letter}/": f'"position":{of.letter}'}),
+        ListPage(f"/ui/event/?{in_project}", ApiCall(f"/events?limit=1000&projectId={of.project}"),
+                 {f"/ui/event/{of.event}/": f'"position":"{of.event}"'}),
         ListPage("/ui/service-account/", ApiCall("/service-account"), {"/ui/service-account/": "service-accounts"}),
         ListPage(f"/ui/tag/?{in_project}", ApiCall("/tag-definition"), {f"/ui/tag/{of.tag}/": of.tag}),
         ListPage(f"/ui/tag/{of.tag}/", ApiCall(f"/tag-definition/{of.tag}"), {of.tag: of.tag}),
@@ -146,7 +156,13 @@ def pages_with_actions(of: Objects) -> dict[str, ApiCall]:
     table = ApiCall(f"{warehouse}/table/{of.table}/actions")
     dropped = f"?warehouse={of.warehouse}&target=table:{next(iter(of.dropped.values()))}"
     task = of.tasks[next(iter(of.dropped))]
+    sinks, sink = ApiCall("/event-sinks"), f"/ui/event-sink/{of.sink}"
     return {
+        f"/ui/event/{of.event}/?project={of.project}": ApiCall(f"/events?projectId={of.project}"),
+        f"/ui/event/{of.event}/?warehouse={of.warehouse}": ApiCall(f"/events?warehouseId={of.warehouse}"),
+        "/ui/event-sink/add/": sinks,
+        **{f"{sink}/{page}/": sinks for page in ("edit", "replay", "skip", "delete", "dead-letters/delete")},
+        f"{sink}/dead-letter/{of.letter}/": sinks,
         "/ui/project/add/": ApiCall(server, action="create_project"),
         "/ui/server/": ApiCall(server, action="list_users"),
         "/ui/server/support-bundle/": ApiCall(server, action="list_users"),

@@ -101,7 +101,8 @@ def _name_of_list(address: str, of: Objects) -> str:
         of.warehouse: "{warehouse}", of.project: "{project}", of.namespace: "{namespace}", of.table: "{table}",
         of.role: "{role}", of.inner_role: "{inner role}", of.token: "{token}", of.tag: "{tag}",
         of.account.partition("~")[2]: "{account}", next(iter(of.dropped.values())): "{dropped}",
-        of.tasks[next(iter(of.dropped))]: "{task}", of.project_task: "{project task}",
+        of.tasks[next(iter(of.dropped))]: "{task}", of.project_task: "{project task}", of.sink: "{sink}",
+        f"/event/{of.event}/": "/event/{event}/",
     }  # fmt: skip
     for found, kind in named.items():
         address = address.replace(found, kind)

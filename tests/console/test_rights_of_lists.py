@@ -9,19 +9,22 @@ import pytest
 from django.db import transaction
 from django.urls import resolve
 
+from events.models import DeadLetter
+from events.services.sinks import SinkSettings, create_sink
 from icekeeper.kernel.clock import now
 from management.admin.headers import CONTENT_SECURITY_POLICY
 from management.admin.urls import urlpatterns
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tasks.models import Task
 from tenancy.actor import INTERNAL
-from tenancy.models import User
+from tenancy.models import OutboxEvent, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services.access_tokens import create_token
 from tests.console.conftest import Open
 from tests.console.rights_pages import ListPage, Objects, SentForm, list_pages, pages_with_actions, sent_forms
 from tests.console.sign_in.browser import Browser, Page
 from tests.console.test_rights import USERS, Ids, grants, ids, pages_and_calls, pages_of_changes  # noqa: F401 - fixtures
+from tests.events.event_fixtures import publish_everything
 from tests.harness.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -30,7 +33,7 @@ SOME_ID = str(UUID(int=7))
 NO_IDS = Ids(SOME_ID, "p", SOME_ID, SOME_ID, *({"open": SOME_ID, "closed": SOME_ID} for _ in range(3)))
 NO_OBJECTS = Objects(
     "p", SOME_ID, SOME_ID, SOME_ID, SOME_ID, {"open.b": SOME_ID}, {"open.b": SOME_ID}, SOME_ID, SOME_ID,
-    SOME_ID, f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID,
+    SOME_ID, f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID, SOME_ID, "1", "1",
 )  # fmt: skip
 
 
@@ -44,6 +47,7 @@ def test_every_address_is_compared() -> None:
     assert {each.name for each in urlpatterns} == compared
 
 
+WEBHOOK = {"type": "webhook", "url": "https://127.0.0.1:9/"}
 MARKUP = "<img src=x onerror=alert(1)>\"'{{7*7}}"
 
 
@@ -95,10 +99,23 @@ def objects(
     record_calls(
         {CallKey(int(now().timestamp() // 3600), "GET", "catalog/v1/counted", 200, None, None): CallCount(0.0)}
     )
+    sink = create_sink(actor=INTERNAL, wanted=SinkSettings(name="<img src=x onerror=alert(1)>", configuration=WEBHOOK))
+    publish_everything()
+    letter = DeadLetter.objects.create(
+        sink=sink,
+        position=7,
+        event_id=sink.pk,
+        type=MARKUP,
+        object_key=MARKUP,
+        error=MARKUP,
+        event='{"name": "<img src=x>"}',
+    )
+    event = OutboxEvent.objects.filter(warehouse_id=ids.warehouse).order_by("-position")[0]
     return Objects(
         ids.project, ids.warehouse, ids.open, ids.tables["open"], ids.tables["closed"],
         {name: dropped[name] for name in ("open.b", "closed.b")}, {name: of_table[dropped[name]] for name in dropped},
         str(of_project.pk), outer, inner, account, str(token), tag,
+        str(sink.pk), str(letter.position), str(event.position),
     )  # fmt: skip
 
 

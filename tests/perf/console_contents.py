@@ -30,7 +30,7 @@ HOURS_OF_TASKS = 24 * 7
 
 _KINDS: Final = (
     "namespace", "table", "role", "task", "tag", "account", "token", "session", "attempt", "row", "audit",
-    "project-task",
+    "project-task", "sink",
 )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ class Fill:
             "tasks and dropped tables": self._fill_tasks,
             "accounts, tags and statistics": self._fill_others,
             "audit records": self._fill_audit,
+            "events": self._fill_events,
         }.items():
             with self._connection.transaction():
                 fill()
@@ -425,6 +426,27 @@ class Fill:
             previous_hash="md5(n::text) || md5(n::text)", hash="md5(n::text) || md5(n::text)",
         ))  # fmt: skip
         self._run(f"UPDATE tenancy_auditchain SET position = {last + count}")  # noqa: S608
+
+    def _fill_events(self) -> None:
+        """As many events as audit records, of tables of all warehouses, and a sink with dead letters."""
+        count = self._sizes.audit_records
+        table = object_id("table", "1 + n % <T>")
+        self._without_indexes("tenancy_outboxevent", lambda: self._insert(
+            "tenancy_outboxevent", f"generate_series(1, {count}) AS n, b_project AS p", event_id=object_id("row", "n"),
+            object_key=f"'table:' || {table} || ':' || n", sequence="1", type="'updateTable'",
+            at=f"now() - interval '30 days' + n * (interval '30 days' / {count + 1})", public_id=f"{table}::text",
+            names="""'["domain_0001", "orders"]'""", project_id="p.id",
+            warehouse_id="(SELECT id FROM b_warehouse AS b WHERE b.w = 1 + n % (SELECT count(*) FROM b_warehouse))",
+            actor="'oidc~user-17'", event_count="1", data="""'{"updates": []}'""",
+        ))  # fmt: skip
+        self._run("UPDATE tenancy_outboxstate SET published_through = (SELECT max(position) FROM tenancy_outboxevent)")
+        sink, document = object_id("sink", "0"), """'{"type": "webhook", "url": "https://127.0.0.1:9/"}'"""
+        self._insert("events_eventsink", "generate_series(0, 0) AS n", id=sink, name="'pipeline'", type="'webhook'",
+                     configuration=document, secret_names="'[]'", payload="'full'", version="1", is_paused="true",
+                     position=str(count // 2), last_error="'the webhook responded with status 503'")  # fmt: skip
+        self._insert("events_deadletter", "generate_series(1, 1000) AS n", sink_id=sink, position="n",
+                     type="'updateTable'", object_key="'table:' || n", error="'the webhook responded with status 422'",
+                     event="""'{"type": "updateTable", "data": null}'""")  # fmt: skip
 
 
 _EMPTY: Final[Mapping[str, str]] = {

@@ -14,6 +14,7 @@ from tests.console.browser.addresses import all_addresses
 KEYS: Final = (
     "project", "warehouse", "sales", "orders", "big", "table", "hostile table", "view", "generic table", "task",
     "project task", "role", "user", "service account", "token", "tag",
+    "sink", "letter", "event",
 )  # fmt: skip
 """`sales` is a namespace that the data engineer has a grant on, and `orders` one in it. `big` has a fifth of all
 tables; the data engineer has grants on some of them, one of which is `hostile table`."""
@@ -54,6 +55,11 @@ SCALED: Final = (
     "audit/?outcome=failed",
     "audit/?object_id={table}",
     "audit/?object_id={table}&actor=oidc~user-17",
+    "event/?project={project}",
+    "event/?warehouse={warehouse}&type=dropTable",
+    "event/?object={table}",
+    "event/?type=createTagDefinition",
+    "event/?warehouse={warehouse}&namespace=absent",
     "role/?q=team+0123",
     "user/?q=user+12",
     "principals/?q=team+01",

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.selectors.overview import get_overview_for, get_warehouse_overview_for, read_history_of_warehouse_for
 from catalog.selectors.overview_history import list_moments
+from events.selectors.sinks import SinkState, list_troubled_sinks_for
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden
 from management.admin.accounts.projects import add_url_for, settings_url_for
@@ -61,12 +62,16 @@ class OverviewPage(Page):
         return {
             "projects": projects,
             "user_id": self.actor.user_id,
-            **blocks_context(overview),
+            **blocks_context(overview, self.sinks()),
             "tiles": tiles_of(overview, overview.history.points, calls),
             **calls_context(calls, read_period(self.request)),
             "updated": now(),
             "add_project_url": self.add_project_url(),
         }
+
+    def sinks(self) -> Sequence[SinkState]:
+        """Return the event sinks that need attention."""
+        return list_troubled_sinks_for(actor=self.actor)
 
     def add_project_url(self) -> str | None:
         return add_url_for(self.actor)
@@ -79,6 +84,9 @@ class ProjectPage(OverviewPage):
     """The overview of one project."""
 
     section = "overview"
+
+    def sinks(self) -> Sequence[SinkState]:
+        return ()
 
     def add_project_url(self) -> None:
         return None

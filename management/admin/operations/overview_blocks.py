@@ -13,7 +13,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from catalog.selectors.overview import FailedTask, Overview
 from catalog.selectors.overview_operations import LatestChange, QueueHealth
 from catalog.selectors.overview_rankings import RankedTable
+from events.selectors.sinks import SinkState, SinkStatus
 from management.admin.access.principals import principal_value
+from management.admin.events.sink_texts import sink_url
 from management.admin.navigation import Text, object_url
 from management.admin.operations.task_texts import QUEUES, task_url_of
 from management.templatetags.console import byte_size, duration, relative_time, short_count
@@ -39,8 +41,8 @@ BLOCKS: Final[dict[str, Text]] = {
 """Titles of the parts of `Overview` that can fail on their own."""
 
 
-def blocks_context(overview: Overview) -> dict[str, Any]:
-    """Return what the templates show of `overview`, besides tiles and charts."""
+def blocks_context(overview: Overview, sinks: Sequence[SinkState] = ()) -> dict[str, Any]:
+    """Return what the templates show of `overview`, besides tiles and charts, and of sinks that need attention."""
     names = {each.warehouse.pk: each.warehouse.name for each in overview.counts}
 
     def name_of(table: RankedTable) -> str:
@@ -55,7 +57,7 @@ def blocks_context(overview: Overview) -> dict[str, Any]:
         "queues": [(each, QUEUES.get(each.queue, each.queue)) for each in overview.queues],
         "changes": [_change(each) for each in overview.changes],
         "names_actors": any(each.actor for each in overview.changes),
-        "attention": _attention(overview, slowest),
+        "attention": [*map(_troubled_sink, sinks), *_attention(overview, slowest)],
         "recorded_at": overview.history.recorded_at,
     }
 
@@ -129,6 +131,25 @@ def _owner_of(task: FailedTask) -> str:
     if task.warehouse_id == NO_ID:
         return _("the project %(name)s") % {"name": task.project_name}
     return ".".join(task.name) or _("a warehouse")
+
+
+def _troubled_sink(state: SinkState) -> dict[str, Any]:
+    shown: dict[str, Any] = {"url": sink_url(state.sink.pk), "label": _("Event sink")}
+    match state.status:
+        case SinkStatus.FAILING:
+            text = _("for %(age)s, the last error is") % {"age": duration(state.lag_seconds)}
+            error = {"text": text, "code": state.sink.last_error[:200]}
+            subject = _("Events are not delivered to %(name)s")
+            shown |= {"tone": "bad", "icon": "cross", **error}
+        case SinkStatus.STOPPED:
+            subject = _("No worker delivers events to %(name)s")
+            shown |= {"tone": "bad", "icon": "cross", "text": _("check that workers run")}
+        case _:
+            subject = _("Events were rejected by %(name)s")
+            count = state.dead_letters
+            text = ngettext("%(count)s dead letter", "%(count)s dead letters", count) % {"count": count}
+            shown |= {"tone": "warning", "icon": "warning", "text": text}
+    return {**shown, "subject": subject % {"name": state.sink.name}}
 
 
 def _overdue_tasks(queues: Sequence[QueueHealth]) -> dict[str, Any] | None:

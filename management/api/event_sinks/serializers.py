@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -204,8 +203,7 @@ class DeadLetterDetailsResponse(DeadLetterResponse):
     event = serializers.DictField(help_text="The CloudEvent as it was sent")
 
     def render_event(self, letter: DeadLetter) -> dict[str, Any]:
-        event: dict[str, Any] = json.loads(letter.event)
-        return event
+        return letter.document()
 
 
 class DeadLetterListResponse(ResponseSerializer):

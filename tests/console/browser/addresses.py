@@ -34,6 +34,9 @@ OTHERS = (
     "audit/",
     "audit/?follow=1&event=grant.created",
     "audit/verify/",
+    "event/",
+    "event/?follow=1&warehouse={warehouse}&type=updateTable",
+    "event/{event}/?warehouse={warehouse}",
     "warehouse/",
     "search/?q=lines",
     "warehouse/add/",
@@ -62,6 +65,15 @@ ACCOUNTS = (
     "project/add/",
     *(f"project/{{project}}/{tab}" for tab in ("settings/", "delete/")),
 )
+SINKS = (
+    "event-sink/",
+    "event-sink/add/",
+    "event-sink/add/?type=kafka",
+    *(
+        f"event-sink/{{sink}}/{page}"
+        for page in ("", "edit/", "replay/", "skip/", "delete/", "dead-letters/delete/", "dead-letter/{letter}/")
+    ),
+)
 CHANGES = (
     *(
         f"warehouse/{{warehouse}}/namespace/{{orders}}/change/?do={change}&target=table:{{table}}"
@@ -79,7 +91,7 @@ CHANGES = (
 
 
 def all_addresses(ids: Mapping[str, str]) -> list[str]:
-    paths = [*OTHERS, *ACCOUNTS, *CHANGES, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
+    paths = [*OTHERS, *ACCOUNTS, *SINKS, *CHANGES, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
     return [f"/ui/{path.format_map(ids)}" for path in paths]
 
 

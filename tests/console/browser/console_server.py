@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from pyiceberg.catalog import load_catalog
 
 from management.admin.accounts.user_ids import encode_user_id
 from tests.parts.server import CatalogServer
+from tests.workers.wait_fixtures import until
 
 MARKUP = "<img src=x onerror=alert(1)>\"'</script>{{7*7}}"
 HOSTILE_NAME = "a<b onclick=alert(1)>'\"&amp;"
@@ -54,6 +56,7 @@ class ConsoleServer(CatalogServer):
         self._set_soft_delete()
         self._create_objects()
         self._create_accounts()
+        self._create_event_sink()
         self._grant("project", {"user": User.PROJECT_ADMIN.value, "type": "project_admin"})
         self._grant(f"namespace/{self.ids['sales']}", {"user": User.DATA_ENGINEER.value, "type": "select"})
 
@@ -197,6 +200,28 @@ class ConsoleServer(CatalogServer):
         account_id = account.partition("~")[2]
         segment = encode_user_id(user["id"])
         self.ids |= {"role": role, "user": segment, "service account": account_id, "token": token, "tag": tag}
+
+    def _create_event_sink(self) -> None:
+        """Create a sink with hostile texts, which is paused, and skip an event of the warehouse."""
+        base = f"{self.base_url}/management/v1/event-sinks"
+        configuration = {"type": "webhook", "url": "http://127.0.0.1:9/hook", "headers": {"Authorization": MARKUP}}
+        sink = {
+            "name": MARKUP, "configuration": configuration, "is-paused": True, "start": {"from": "earliest"},
+            "filter": {"warehouses": [self.warehouse_id], "namespaces": [[HOSTILE_NAME]]},
+        }  # fmt: skip
+        self.ids["sink"] = self._create(base, sink)["id"]
+        address = f"{base}/{self.ids['sink']}/skip"
+        skipped = until(lambda: self._skipped(address))
+        self.ids |= {"letter": str(skipped["position"]), "event": str(skipped["position"])}
+
+    def _skipped(self, address: str) -> dict[str, Any] | None:
+        """Return the dead letter of the next event; None while no event is published."""
+        response = requests.post(address, headers=self._operator, timeout=30)
+        if response.status_code == HTTPStatus.CONFLICT:
+            return None
+        assert response.ok, response.text
+        skipped: dict[str, Any] = response.json()
+        return skipped
 
     def _create(self, address: str, body: dict[str, Any]) -> Any:
         created = requests.post(address, json=body, headers=self._operator, timeout=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.console.browser.addresses import all_addresses, one_of_each_kind
+from tests.console.browser.addresses import SINKS, all_addresses, one_of_each_kind
 from tests.console.browser.conftest import Visit, Visitor
 from tests.console.browser.console_server import ConsoleServer, User
 from tests.parts import chromium
@@ -18,7 +18,7 @@ PAGES_WITHOUT_GRANTS = (
 PAGES_OF_THE_SERVER = (
     "audit/verify/", "service-account/", "service-account/{service account}/",
     "service-account/{service account}/delete/", "server/", "identity-provider/", "project/add/",
-    "user/{user}/delete/", "token/{token}/revoke/",
+    "user/{user}/delete/", "token/{token}/revoke/", *SINKS,
 )  # fmt: skip
 """Pages that project admins may not see."""
 
