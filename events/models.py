@@ -12,7 +12,6 @@ from events.cloud_events import CloudEvent, Payload
 from events.outbox import EventFilter
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json.strict import write_json
 
 MAX_NAME_LENGTH: Final = 128
 """Characters of the name of a sink."""
@@ -127,10 +126,10 @@ class DeadLetter(models.Model):
         return document
 
     def cloud_event(self) -> CloudEvent:
-        """Return the event as it was sent."""
-        attributes = self.document()
-        data = write_json(attributes.pop("data"))
-        return CloudEvent(self.position, attributes.get("subject", self.object_key), attributes, data)
+        """Return the event as it was sent. Attributes are strings and integers, so `"data"` is the first object."""
+        attributes, _, data = self.event.partition(',"data":')
+        found = json.loads(attributes + "}")
+        return CloudEvent(self.position, found.get("subject", self.object_key), found, data[:-1].encode())
 
 
 def dead_letter_of(sink_id: UUID, event: CloudEvent, error: str) -> DeadLetter:

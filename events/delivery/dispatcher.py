@@ -27,7 +27,7 @@ MAX_SINKS: Final = 64
 """Sinks of one worker; each takes a thread and a connection."""
 STOP_SECONDS: Final = 5.0
 STUCK_SECONDS: Final = 300.0
-"""A batch takes less; the lease of one that does not expires."""
+"""A part of a batch takes less; the lease of one that does not expires."""
 ERROR_PAUSE_SECONDS: Final = 5.0
 """Pause after an error of the database."""
 
@@ -57,6 +57,7 @@ class Dispatcher:
         self._server_id, self._open_sink, self._is_paused = server_id, open_sink, is_paused
         self._from_settings, self._create_rows = from_settings, create_rows
         self._has_rows = False
+        self._has_pause = False
         self._publisher = Publisher()
         self._state = State(0, 0, 0)
         self._changed = Condition()
@@ -73,6 +74,8 @@ class Dispatcher:
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
+        for runner in self._runners.values():
+            runner.stop()
         until = time.monotonic() + STOP_SECONDS
         for thread in [self._thread, *(runner.thread for runner in self._runners.values())]:
             if thread.is_alive():
@@ -86,7 +89,7 @@ class Dispatcher:
             try:
                 delivery = Delivery(lease, server_id=self._server_id(), open_sink=self._open_sink)
                 try:
-                    while delivery.deliver(state):
+                    while delivery.retry_at <= time.monotonic() and delivery.deliver(state):
                         pass
                 finally:
                     delivery.close()
@@ -95,11 +98,15 @@ class Dispatcher:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            if not self._is_paused():
+            run_job(PUBLICATION, self._look_at_pause)
+            if not self._has_pause:
                 run_job(PUBLICATION, self._step)
             with self._changed:
                 if not self._is_stopping:
                     self._changed.wait(POLL_SECONDS)
+
+    def _look_at_pause(self) -> None:
+        self._has_pause = self._is_paused()
 
     def _step(self) -> None:
         if not self._has_rows:
@@ -132,7 +139,7 @@ class Dispatcher:
             if delivery is None or runner.is_stuck():
                 continue
             if extend_leases([delivery.lease]):
-                runner.is_stopped = True
+                runner.stop()
             else:
                 delivery.extend()
 
@@ -141,7 +148,7 @@ class Dispatcher:
         with self._changed:
             while not (self._is_stopping or runner.is_stopped):
                 left = runner.due - time.monotonic()
-                if left <= 0 and self._state.published > runner.position and not self._is_paused():
+                if left <= 0 and self._state.published > runner.position and not self._has_pause:
                     return self._state
                 self._changed.wait(min(left, 1.0) if left > 0 else 1.0)
             return None
@@ -161,6 +168,12 @@ class Runner:
         self._began = 0.0
         self.thread = Thread(target=self._run, name="event-sink", daemon=True)
 
+    def stop(self) -> None:
+        """End after the part of a batch that is being sent."""
+        self.is_stopped = True
+        if self.delivery is not None:
+            self.delivery.is_stopping = True
+
     def is_stuck(self) -> bool:
         return self._began > 0 and time.monotonic() - self._began > STUCK_SECONDS
 
@@ -177,7 +190,8 @@ class Runner:
         try:
             if self.delivery is None:
                 self.delivery = self._open_delivery()
-            self.delivery.deliver(state)
+            if self.delivery.retry_at <= time.monotonic():
+                self.delivery.deliver(state)
             self.due = self.delivery.retry_at
             self.position = -1 if self.due else self.delivery.position
         except LeaseLost:

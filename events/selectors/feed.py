@@ -25,7 +25,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_event_read
 from tenancy.authz.actions import Can
-from tenancy.authz.permissions import is_allowed, require_permission
+from tenancy.authz.permissions import action_forbidden, is_allowed, require_permission
 from tenancy.models import Project, Securable
 from tenancy.models.securable import ObjectRef
 from tenancy.selectors.projects import server_id, server_ref
@@ -194,10 +194,15 @@ def authorize_feed(actor: Actor, feed_filter: FeedFilter) -> tuple[ObjectRef, st
         require_permission(actor, Can.READ_EVENTS, *warehouse, missing=missing)
         return warehouse, project, False
     project = feed_filter.project
-    if project is None or not Project.objects.using(settings.READ_DATABASE).filter(pk=project).exists():
+    if project is None:
         require_permission(actor, Can.READ_EVENTS, *server)
         return server, project, False
     securable = ObjectRef(Securable.Type.PROJECT, project)
+    exists = Project.objects.using(settings.READ_DATABASE).filter(pk=project).exists()
+    if not exists:
+        if is_allowed(actor, Can.READ_EVENTS, *server):
+            return server, project, False
+        raise action_forbidden(actor, Can.READ_EVENTS, securable, None)  # as if it existed
     require_permission(actor, Can.READ_EVENTS, *securable)
     return securable, project, not is_allowed(actor, Can.READ_EVENTS, *server)
 

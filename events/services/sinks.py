@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -33,6 +34,7 @@ from icekeeper.kernel.db.sql import database_time, lock_row
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_trimmed_name
+from icekeeper.kernel.threads import release_thread_slot
 from storage.errors import StoreUnavailable
 from storage.secrets.port import SecretUnreadable
 from storage.secrets.stores import NewSecret, delete_secret, new_secret
@@ -279,7 +281,8 @@ def send_test_event(*, actor: Actor, sink_id: UUID) -> None:
     try:
         connection = open_sink_of(sink)
         try:
-            errors = connection.send([connection_test_event(new_id(), server_id=server_id())])
+            with release_thread_slot():
+                errors = connection.send([connection_test_event(new_id(), server_id=server_id())])
         finally:
             connection.close()
     except DeliveryError as error:
@@ -334,8 +337,12 @@ def _record(tx: ChangeTransaction, kind: Change, sink: EventSink, **details: Any
 
 
 def _described(sink: EventSink) -> dict[str, Any]:
-    """Return what the audit record has: the configuration without secrets."""
-    return {"sink_type": sink.type, "configuration": sink.configuration, "filter": sink.filter, "payload": sink.payload}
+    """Return what audit record and event have: no secrets, and no path of a URL, which is one with some receivers."""
+    shown = dict(sink.configuration)
+    if "url" in shown:
+        parts = urlsplit(shown["url"])
+        shown["url"] = f"{parts.scheme}://{parts.netloc}"
+    return {"sink_type": sink.type, "configuration": shown, "filter": sink.filter, "payload": sink.payload}
 
 
 def _find(sink_id: UUID) -> EventSink:

@@ -87,6 +87,11 @@ PUBLIC_SETTINGS: Final = frozenset(
 MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"})
 """Mechanisms of the API. GSSAPI, the default of librdkafka, runs a command and reads a file."""
 
+PARTITIONERS: Final = frozenset(
+    {"consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"}
+)
+"""Partitioners that send all messages of a key to one partition; `_random` is about messages without a key."""
+
 _OWN: Final = frozenset({"transactional.id", "logger", "delivery.report.only.error", "default.topic.config"})
 _OWN_ENDINGS: Final = ("_cb", ".cb", "on_delivery", "on_commit")
 _MECHANISM: Final = ("sasl.mechanisms", "sasl.mechanism")
@@ -115,6 +120,10 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise ValueError(f"{name} must have at most {MAX_VALUE_CHARACTERS} characters, without NUL")
         if name in _ACKS and value.strip().lower() not in {"all", "-1"}:
             raise ValueError(f"{name} must be all: events that only one broker has can be lost")
+        if name == "partitioner" and value.strip().lower() not in PARTITIONERS:
+            raise ValueError(
+                f"partitioner must be one of {', '.join(sorted(PARTITIONERS))}: events have an order by key"
+            )
 
 
 def check_api_settings(settings: Mapping[str, str]) -> None:

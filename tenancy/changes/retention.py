@@ -21,19 +21,20 @@ from tenancy.models import OutboxEvent, OutboxState, Securable
 _REUSABLE: Final = (Securable.Type.SERVER.value, Securable.Type.PROJECT.value, Securable.Type.USER.value)
 """Types of objects whose ids may be used again: their numbers must continue."""
 
-MEASURED_ROWS: Final = 20_000
-"""Rows of one statement that measures events."""
+SAMPLE_SIZE: Final = 500
+"""Events whose size is measured, evenly distributed."""
 
 ROW_BYTES: Final = 700
 """Bytes of an event besides its data, with its part of the indexes: measured with names of 30 characters."""
 
-# The size of text that is stored out of line is known without reading it.
-_MEASURE: Final = {
-    vendor: f"""
-SELECT position, coalesce({length}(data), 0) + {ROW_BYTES} FROM tenancy_outboxevent
- WHERE position < %s ORDER BY position DESC LIMIT %s
-"""  # noqa: S608 - constants
-    for vendor, length in {"postgresql": "octet_length", "sqlite": "length"}.items()
+_SIZE_FROM: Final = """
+SELECT coalesce((SELECT {length} FROM tenancy_outboxevent AS e
+                  WHERE e.position >= p.value ORDER BY e.position LIMIT 1), 0)
+  FROM {positions}
+"""
+_SIZES: Final = {
+    "postgresql": _SIZE_FROM.format(length="octet_length(e.data)", positions="unnest(%s::bigint[]) AS p(value)"),
+    "sqlite": _SIZE_FROM.format(length="length(CAST(e.data AS BLOB))", positions="json_each(%s) AS p"),
 }
 
 _DELETE_NUMBERS: Final = """
@@ -82,25 +83,19 @@ def _delete(old: Sequence[tuple[int, str]]) -> None:
 
 
 def _last_position_above(max_bytes: int) -> int:
-    """Return the position of the newest event that does not fit into `max_bytes` with all later ones; 0 if all fit.
+    """Return the newest position that does not fit into `max_bytes` with all later events; 0 if all fit.
 
-    One statement for `MEASURED_ROWS`, from the newest event on, until the size is reached. On PostgreSQL without one
-    while the whole table is smaller.
+    An estimate by the average size of a sample: deletions do not shrink the table, and to read all of it takes long.
+    Two statements.
     """
-    if connection.vendor == "postgresql":
-        ((size,),) = fetch_all("default", "SELECT pg_total_relation_size('tenancy_outboxevent')", [])
-        if size <= max_bytes:
-            return 0
-    before, total = 2**62, 0
-    while True:
-        rows = fetch_all("default", _MEASURE[connection.vendor], [before, MEASURED_ROWS])
-        for position, size in rows:
-            total += size
-            if total > max_bytes:
-                return int(position)
-        if len(rows) < MEASURED_ROWS:
-            return 0
-        before = rows[-1][0]
+    ((first, last),) = fetch_all("default", "SELECT min(position), max(position) FROM tenancy_outboxevent", [])
+    if first is None:
+        return 0
+    step = max(1, (last - first + 1) // SAMPLE_SIZE)
+    sample = list(range(first, last + 1, step))
+    sizes = [size for (size,) in fetch_all("default", _SIZES[connection.vendor], [sample])]
+    average = sum(sizes) / len(sizes) + ROW_BYTES
+    return max(0, int(last) - int(max_bytes / average))
 
 
 def _has_unique_id(object_key: str) -> bool:

@@ -33,8 +33,8 @@ from tenancy.audit.recording import (
 )
 from tenancy.changes.kinds import Change
 
-MAX_DATA_LENGTH: Final = 786_432
-"""Maximum bytes of an event's data; of longer data only the length is kept. Message brokers accept 1 MiB."""
+MAX_DATA_BYTES: Final = 786_432
+"""Maximum bytes of an event's data in UTF-8; of longer data only the length is kept. Message brokers accept 1 MiB."""
 
 EventRow = dict[str, Any]
 """An event by column, without its sequence and its position."""
@@ -126,7 +126,9 @@ class RecordedChange:
             return None
         else:
             text = self._data if isinstance(self._data, str) else write_json(self._data).decode()
-        return text if len(text) <= MAX_DATA_LENGTH else json.dumps({"left_out": f"{len(text)} characters"})
+        # A character has four bytes at most: the bytes of short texts need not be counted.
+        is_short = len(text) * 4 <= MAX_DATA_BYTES or len(text.encode()) <= MAX_DATA_BYTES
+        return text if is_short else json.dumps({"left_out": f"{len(text)} characters"})
 
 
 _encode: Final = json.JSONEncoder().encode

@@ -141,7 +141,7 @@ def test_events_of_an_earlier_project_with_the_same_id(
     assert subjects(f"after={start}&projectId=lab&type=updateTable", client=anna) == ["later"]
     assert subjects(f"after={start}&projectId=lab&type=updateTable", client=root) == ["earlier", "later"]
     Project.objects.filter(pk="lab").delete()
-    assert anna.get("?projectId=lab").refused(403, "ServerActionForbidden")
+    assert anna.get("?projectId=lab").refused(403, "ProjectActionForbidden"), "as for a project that is hidden"
     assert subjects(f"after={start}&projectId=lab&type=updateTable", client=root) == ["earlier", "later"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
@@ -94,7 +95,7 @@ def test_a_failed_event_is_repeated_and_blocks_its_object(row: EventSink, keeps_
     assert row.position == newest_position() - 4, "a was acknowledged, b is the next one"
     assert row.retry_at is not None
     assert row.delivered == 1
-    assert sink.is_closed, "the next attempt opens another connection"
+    assert not sink.is_closed, "an idempotent producer keeps its identity"
     assert delivery.retry_at > 0
     deliver_all(delivery)
     assert sink.numbers("b") == [1, 2]
@@ -280,12 +281,12 @@ def test_redelivered_dead_letters(row: EventSink) -> None:
     deliver_all(delivery)
     delivery.close()
     DeadLetter.objects.update(is_redelivered=True)
-    unreachable = SinkInMemory(failing(("b", 1, DeliveryError("lost"))), keeps_order=True)
-    delivery = open_delivery(unreachable)
+    again = SinkInMemory(failing(("b", 1, EventRejected("still not"))), keeps_order=True)
+    delivery = open_delivery(again)
     deliver_all(delivery)
-    assert unreachable.numbers("a") == [1]
+    assert again.numbers("a") == [1]
     letter = DeadLetter.objects.get()
-    assert (letter.object_key, letter.error, letter.is_redelivered) == ("table:b", "lost", False)
+    assert (letter.object_key, letter.error, letter.is_redelivered) == ("table:b", "still not", False)
     DeadLetter.objects.update(is_redelivered=True)
     delivery.close()
     again = SinkInMemory(accept, keeps_order=True)
@@ -309,12 +310,72 @@ def test_a_receiver_that_cannot_be_reached_for_dead_letters_gets_them_later(row:
                 raise DeliveryError("cannot connect")
             return super().send(events)
 
-    sink = FirstUnreachable(accept, keeps_order=True)
+    sink = FirstUnreachable(failing(("a", 1, DeliveryError("503"))), keeps_order=True)
     delivery = open_delivery(sink)
-    assert not delivery.deliver(published())
-    assert delivery.retry_at
+    for failures in (1, 2):
+        assert not delivery.deliver(published())
+        assert delivery.retry_at
+        assert EventSink.objects.get().failures == failures
     deliver_all(delivery)
     assert (sink.numbers("a"), delivery.retry_at, EventSink.objects.get().failures) == ([1], 0.0, 0)
+    assert not DeadLetter.objects.exists()
+
+
+def test_progress_is_recorded_within_a_batch_and_a_pause_ends_it(
+    row: EventSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECORD_SECONDS", -1)
+    positions: list[int] = []
+
+    def respond(event: CloudEvent) -> None:
+        positions.append(EventSink.objects.get().position - row.position)
+        if event.attributes["objectsequence"] == "4":
+            EventSink.objects.update(is_paused=True, lease=row.lease + 10, leased_until=None)
+
+    update(*["a"] * 6)
+    sink = SinkInMemory(respond, keeps_order=False)
+    delivery = open_delivery(sink)
+    with pytest.raises(LeaseLost):
+        delivery.deliver(published())
+    assert positions == [0, 1, 2, 3]
+    assert sink.numbers("a") == [1, 2, 3, 4]
+
+
+def test_a_stop_ends_a_batch_and_keeps_its_progress(row: EventSink) -> None:
+    update(*["a"] * 5)
+
+    def respond(event: CloudEvent) -> None:
+        delivery.is_stopping = event.attributes["objectsequence"] == "3"
+
+    sink = SinkInMemory(respond, keeps_order=False)
+    delivery = open_delivery(sink)
+    assert not delivery.deliver(published())
+    delivery.close()
+    row = EventSink.objects.get()
+    assert (sink.numbers("a"), row.position, row.delivered) == ([1, 2, 3], newest_position() - 2, 3)
+    assert row.leased_until is None
+    deliver_all(open_delivery(again := SinkInMemory(accept, keeps_order=True)))
+    assert again.numbers("a") == [4, 5]
+
+
+def test_a_pause_after_a_failure_is_kept_by_the_next_worker(row: EventSink) -> None:
+    update("a")
+    delivery = open_delivery(SinkInMemory(lambda _: DeliveryError("busy", retry_after=100), keeps_order=True))
+    deliver_all(delivery)
+    delivery.close()
+    assert 80 < open_delivery(SinkInMemory(accept, keeps_order=True)).retry_at - time.monotonic() < 101
+
+
+def test_an_unexpected_error_is_a_failure(row: EventSink) -> None:
+    update("a")
+
+    def respond(_: CloudEvent) -> None:
+        raise ZeroDivisionError("oh")
+
+    delivery = open_delivery(SinkInMemory(respond, keeps_order=True))
+    assert not delivery.deliver(published())
+    row = EventSink.objects.get()
+    assert (row.failures, row.last_error) == (1, "ZeroDivisionError: oh")
 
 
 def test_a_gap_that_cannot_be_reported_is_reported_later(row: EventSink) -> None:

@@ -27,19 +27,14 @@ STREAMS = 6
 
 @pytest.fixture(scope="module")
 def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
-    """A server with two threads, on PostgreSQL with one connection for reads, and a process that publishes."""
+    """A server with two threads, on PostgreSQL with one connection for reads; its worker publishes."""
     url = run_environment.own_database("feed_of_a_server")
     settings = {"LAKEKEEPER__PG_READ_POOL_CONNECTIONS": "1"} if url else {}
     home = tmp_path_factory.mktemp("feed")
     with CatalogServer(home, database_url=url, threads=THREADS, settings=settings) as running:
         running.create_warehouse("wh")
-        command = [sys.executable, "-m", "tests.events.publish_events"]
-        publisher = process.start(command, log=home / "publisher.log", env=running.environment, cwd=ROOT)
-        try:
-            newest(running, after="0", wait=30)
-            yield running
-        finally:
-            process.kill(publisher)
+        newest(running, after="0", wait=20)
+        yield running
 
 
 def get(server: CatalogServer, **query: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ PLANS = (
 
 
 def test_batches_are_found_by_an_index(positions: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also by a plan for any parameters, which PostgreSQL makes for a statement that is used often."""
+    """Also by the generic plan that PostgreSQL uses for statements that are frequent."""
     statements: list[tuple[str, list[Any]]] = []
 
     def keep(alias: str, statement: str, params: list[Any]) -> list[Row]:

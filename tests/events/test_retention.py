@@ -51,13 +51,13 @@ def test_only_events_before_the_first_kept_one_are_deleted(monkeypatch: pytest.M
     assert read_state().deleted == new - 1
 
 
-@pytest.mark.parametrize("measured_at_once", [2, 20_000])
-def test_the_oldest_events_are_deleted_above_the_size(monkeypatch: pytest.MonkeyPatch, measured_at_once: int) -> None:
+@pytest.mark.parametrize("sample", [3, 500])
+def test_the_oldest_events_are_deleted_above_the_size(monkeypatch: pytest.MonkeyPatch, sample: int) -> None:
     with change(INTERNAL) as tx:
         for number in range(6):
             tx.record(Change.TABLE_UPDATED, subject=f"{number}", project="p", data={"text": "x" * 10_000})
     one = 10_000 + len('{"text":""}') + ROW_BYTES
-    monkeypatch.setattr(retention, "MEASURED_ROWS", measured_at_once)
+    monkeypatch.setattr(retention, "SAMPLE_SIZE", sample)
     monkeypatch.setattr(settings.ICEKEEPER.events, "max_bytes", 4 * one)
     assert delete_old_events(actor=INTERNAL, batch=1) == 2
     assert list(OutboxEvent.objects.order_by("position").values_list("public_id", flat=True)) == ["2", "3", "4", "5"]

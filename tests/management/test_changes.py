@@ -142,6 +142,16 @@ def test_hostile_names_and_long_data_are_stored() -> None:
     assert json.loads(AuditRecord.objects.get().details) == {"levels": names}
 
 
+@pytest.mark.parametrize(("character", "number"), [("x", 786_400), ("\u6f22", 262_100)])
+def test_the_length_of_data_counts_in_bytes(character: str, number: int) -> None:
+    with change(INTERNAL) as tx:
+        for subject, count in (("fits", number), ("too long", number + 100)):
+            tx.record(Change.TABLE_CREATED, subject=subject, project="p", data={"text": character * count})
+    fits, too_long = OutboxEvent.objects.order_by("position").values_list("data", flat=True)
+    assert json.loads(fits or "") == {"text": character * number}
+    assert list(json.loads(too_long or "")) == ["left_out"]
+
+
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_concurrent_changes_of_an_object_get_consecutive_numbers() -> None:
     def write(number: int) -> None:

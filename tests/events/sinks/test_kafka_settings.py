@@ -96,6 +96,7 @@ def test_a_public_setting_has_no_secret(name: str) -> None:
         ({"sasl.mechanisms": "OAUTHBEARER"}, "sasl.oauthbearer.method must be oidc"),
         ({"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "default"}, "sasl.oauthbearer.method must be"),
         ({"acks": "1"}, "acks must be all"),
+        ({"partitioner": "random"}, "partitioner must be one of consistent"),
         ({"bootstrap.servers": ""}, "bootstrap.servers is missing"),
         ({"bootstrap.servers": "kafka:0"}, "bootstrap.servers must be a list of hosts and ports"),
         ({"bootstrap.servers": "a b"}, "bootstrap.servers must be a list of hosts and ports"),
@@ -113,7 +114,7 @@ def test_values_that_the_api_does_not_allow(settings: dict[str, str], reason: st
     [
         {},
         {"acks": "all", "compression.type": "zstd", "enable.idempotence": "false"},
-        {"acks": "-1"},
+        {"acks": "-1", "partitioner": "murmur2_random"},
         {"security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.password": "canary"},
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"},
         {"security.protocol": "SSL", "ssl.key.pem": "canary", "ssl.certificate.pem": "x"},
