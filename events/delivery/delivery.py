@@ -252,7 +252,7 @@ class Delivery:
 
 
 class _SentEvents:
-    """Which events of a batch are done: acknowledged, or rejected for ever."""
+    """Which events of a batch are done: acknowledged, or rejected."""
 
     def __init__(self, events: Sequence[CloudEvent], position: int) -> None:
         self._events, self._position = events, position
@@ -267,7 +267,7 @@ class _SentEvents:
         errors: Mapping[int, DeliveryError],
         dead_letter: Callable[[CloudEvent, EventRejected], DeadLetter],
     ) -> DeliveryError | None:
-        """Note the result of the events `indexes`, with `errors` by place among them; return the first to repeat."""
+        """Note the result of the events `indexes`, with `errors` by number among them; return the first to repeat."""
         failure: DeliveryError | None = None
         for number, index in enumerate(indexes):
             error = errors.get(number)
