@@ -77,7 +77,7 @@ describe_change_rules = describe(
         description="In order of creation.",
         parameters=[*RULE_FILTERS, *PAGE],
         success={200: ChangeRuleListResponse},
-        errors={400: BAD_PAGE, 404: NO_SCOPE},
+        errors={400: f"{BAD_PAGE}, {BAD_PROJECT}, `InvalidChangeRule`", 404: NO_SCOPE},
     ),
     create=_operation(
         "create_change_rule",
@@ -86,7 +86,12 @@ describe_change_rules = describe(
         "permission to manage rules on the object.",
         request=CreateChangeRuleRequest,
         success={201: ChangeRuleResponse},
-        errors={400: BAD_RULE, 404: NO_SCOPE, 409: f"{TAKEN}; `TooManyChangeRules`", 412: "`SecretStoreNotConfigured`"},
+        errors={
+            400: f"{BAD_RULE}, {BAD_PROJECT}",
+            404: NO_SCOPE,
+            409: f"{TAKEN}; `TooManyChangeRules`",
+            412: "`SecretStoreNotConfigured`",
+        },
     ),
     retrieve=_operation(
         "get_change_rule",
