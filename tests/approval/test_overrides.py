@@ -11,9 +11,11 @@ import pytest
 
 from catalog.models import Namespace
 from catalog.selectors.change_rules import RuleScope
+from catalog.services.approval.approve import ContractViolation, override_rules
+from catalog.services.namespaces.create import create_namespace
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
-from tenancy.actor import Actor
+from tenancy.actor import INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.models import AuditRecord, OutboxEvent, Project, Securable
 from tenancy.models.securable import ObjectRef
@@ -122,6 +124,18 @@ def test_a_reason_has_any_letters(catalog: ApiClient, namespace: str, create_rul
     assert create(catalog, "für die Prüfung".encode().decode("latin-1")).status == 200
     (overridden,) = found("change.overridden")
     assert overridden["override"] == "für die Prüfung"
+
+
+def test_forms_override_without_a_header(catalog: ApiClient, namespace: str, create_rule: CreateRule) -> None:
+    create_rule("naming", {"namespace": ["x.*"]})
+    warehouse_id = Warehouse.objects.get().pk
+    with pytest.raises(ContractViolation):
+        create_namespace(actor=INTERNAL, warehouse_id=warehouse_id, levels=["n"], properties=None)
+    with override_rules("für die Prüfung"):
+        create_namespace(actor=INTERNAL, warehouse_id=warehouse_id, levels=["n"], properties=None)
+    assert [each["override"] for each in found("change.overridden")] == ["für die Prüfung"]
+    with pytest.raises(ContractViolation):
+        create_namespace(actor=INTERNAL, warehouse_id=warehouse_id, levels=["m"], properties=None)
 
 
 def test_an_override_that_is_not_needed_is_not_recorded(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -150,6 +151,17 @@ def _override_reason() -> str | None:
     if not 0 < len(reason) <= MAX_OVERRIDE_LENGTH or hidden_character(reason) is not None:
         raise InvalidOverride(f"{OVERRIDE_HEADER}: must be a reason of 1 to {MAX_OVERRIDE_LENGTH} characters")
     return reason
+
+
+@contextmanager
+def override_rules(reason: str) -> Iterator[None]:
+    """Override rules in the block, as the header does: for callers that have the reason from a form."""
+    context = current_context()
+    outer, context.override_reason = context.override_reason, reason.encode().decode("latin-1")
+    try:
+        yield
+    finally:
+        context.override_reason = outer
 
 
 def _may_override(enforced: Sequence[Violation]) -> bool:
