@@ -46,8 +46,13 @@ def diff_properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str,
     removed = sorted(name for name in old if name not in new)
     if not changed and not removed:
         return None
-    shown = {name: HIDDEN_VALUE if looks_secret(name, new[name]) else new[name] for name in changed[:MAX_LISTED]}
+    shown = hide_secret_values({name: new[name] for name in changed[:MAX_LISTED]})
     return {"set": shown, "removed": removed[:MAX_LISTED], "count": len(changed) + len(removed)}
+
+
+def hide_secret_values(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties with `HIDDEN_VALUE` for each value that may be a secret."""
+    return {name: HIDDEN_VALUE if looks_secret(name, str(value)) else value for name, value in properties.items()}
 
 
 def has_same_schema(old: Metadata, new: Metadata) -> bool:

@@ -27,6 +27,7 @@ from storage.models import Secret
 from storage.network.endpoints import EndpointNotPermitted
 from tenancy.actor import INTERNAL
 from tests.approval.conftest import CreateRule
+from tests.authz.view_owner_fixtures import VIEW
 from tests.harness.wsgi_client import ApiClient, Response
 from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.recorder import Recorder, Reply
@@ -115,6 +116,30 @@ def test_a_receiver_gets_the_change_and_decides(
     text = "Rule 'data office' rejects the change of table ns.t: ask the data office first"
     assert refused.refused(409, "ContractViolation", text)
     assert b"very-secret" not in refused.body
+
+
+def test_secrets_in_properties_are_hidden(
+    catalog: ApiClient, create_table: CreateTable, receiver: Recorder, create_hook: CreateRule
+) -> None:
+    create_table("t")
+    assert catalog.post("/namespaces/ns/views", VIEW | {"name": "v"}).status == 200
+    create_hook(configuration={"include-metadata": True})
+    secrets = {"s3.secret-access-key": "hunter2-a", "jdbc.url": "jdbc:x://u:hunter2-b@host/", "owner": "sales"}
+    hidden = {"s3.secret-access-key": "********", "jdbc.url": "********", "owner": "sales"}
+    for member in ("updates", "updated"):
+        body = {"requirements": [], "updates": [{"action": "set-properties", member: secrets}]}
+        assert catalog.post(T, body).status == 200
+        assert catalog.post("/namespaces/ns/views/v", body).status == 200
+        secrets = {name: value.replace("hunter2", "hunter2x") for name, value in secrets.items()} | {"owner": "sales"}
+    assert catalog.post("/namespaces", {"namespace": ["n"], "properties": secrets}).status == 200
+    assert len(receiver.requests) == 5
+    for request in receiver.requests:
+        assert b"hunter2" not in request.body
+        data = json.loads(request.body)["data"]
+        assert hidden.items() <= data["proposed-metadata"]["properties"].items()
+        if data["object-type"] != "namespace":
+            (update,) = data["updates"]
+            assert (update.get("updates") or update["updated"]) == hidden
 
 
 NONSENSE: dict[str, tuple[Reply | None, str]] = {

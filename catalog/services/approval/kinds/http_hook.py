@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
+from catalog.iceberg.metadata_diff import hide_secret_values
 from catalog.services.approval.configuration import InvalidRule, RuleConfiguration, RuleSettings, read_configuration
 from catalog.services.approval.hook_client import ask, receiver_of
-from catalog.services.approval.port import ContractVerifier, ProposedChange
+from catalog.services.approval.port import ContractVerifier, Metadata, ProposedChange
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import write_json
@@ -63,7 +64,10 @@ class HttpHook(ContractVerifier):
         """Return a CloudEvent in structured mode."""
         data = describe_change(change) | {"rule": {"id": self._settings.rule_id, "name": self._settings.name}}
         if self._includes_metadata:
-            data |= {"current-metadata": change.current, "proposed-metadata": change.proposed}
+            data |= {
+                "current-metadata": _hide_secrets(change.current),
+                "proposed-metadata": _hide_secrets(change.proposed),
+            }
         event = {
             "specversion": "1.0",
             "id": message_id,
@@ -100,7 +104,7 @@ def describe_change(change: ProposedChange) -> dict[str, Any]:
         "id": change.uuid if change.uuid is not None else change.object_id,
         "request-id": None if request_id is None else request_id.text,
         "diff": change.diff or None,
-        "updates": list(change.updates) or None,
+        "updates": [_hide_secrets_of_update(each) for each in change.updates] or None,
     }
     if change.destination is not None:
         levels, name = change.destination
@@ -108,3 +112,22 @@ def describe_change(change: ProposedChange) -> dict[str, Any]:
     if change.content_count:
         data["contents"] = {"count": change.content_count, "first": list(change.contents)}
     return {member: value for member, value in data.items() if value is not None}
+
+
+def _hide_secrets(metadata: Metadata | None) -> Metadata | None:
+    """Return metadata with hidden values of its properties."""
+    if metadata is None:
+        return None
+    shown = dict(metadata)
+    if isinstance(properties := metadata.get("properties"), Mapping):
+        shown["properties"] = hide_secret_values(properties)
+    return shown
+
+
+def _hide_secrets_of_update(update: Any) -> Any:
+    """Return an update of a commit; of `set-properties` with hidden values, also under the name of old clients."""
+    if not isinstance(update, Mapping) or update.get("action") != "set-properties":
+        return update
+    return {
+        member: hide_secret_values(value) if isinstance(value, Mapping) else value for member, value in update.items()
+    }
