@@ -15,16 +15,16 @@ from typing import Final
 MAX_PATTERN_LENGTH: Final = 256
 """Characters of a pattern."""
 
-MAX_ITEMS: Final = 512
+MAX_ITEMS: Final = 256
 """Items after `{m,n}` is written out."""
 
-MAX_TEXT_LENGTH: Final = 2048
+MAX_TEXT_LENGTH: Final = 1024
 """Characters of a text; a longer one matches no pattern."""
 
 MAX_SIMPLE_QUANTIFIERS: Final = 2
 """Quantifiers of a simple pattern that do not stand for a fixed number."""
 
-MAX_SIMPLE_LENGTH: Final = 256
+MAX_SIMPLE_LENGTH: Final = 64
 """Characters of a text that `re` matches."""
 
 _REPEAT: Final = re.compile(r"\{([0-9]{1,3})(?:,([0-9]{1,3}))?\}")
@@ -41,7 +41,9 @@ class SafePattern:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._accepts: list[re.Pattern[str]] = []
+        self._length = 0
+        self._bits: dict[re.Pattern[str], int] = {}
+        """The positions of each item, as bits; equal items are one."""
         self._optional = self._repeated = 0
         """The items that may be absent, and those that may occur more than once, as bits."""
         self._masks: dict[str, int] = {}
@@ -53,7 +55,7 @@ class SafePattern:
             position = self._add(item, text, start)
             pieces += [item.pattern, text[start:position]]
             quantifiers += (position > start and text[start] != "{") or "," in text[start:position]
-        self._end = 1 << len(self._accepts)
+        self._end = 1 << self._length
         self._simple = re.compile("".join(pieces), re.DOTALL) if quantifiers <= MAX_SIMPLE_QUANTIFIERS else None
 
     def matches(self, text: str) -> bool:
@@ -81,28 +83,30 @@ class SafePattern:
         least, most, position = _read_quantifier(text, position)
         copies = max(least, 1) if most is None else most
         for number in range(copies):
-            bit = 1 << len(self._accepts)
-            self._accepts.append(item)
+            bit = 1 << self._length
+            self._length += 1
+            self._bits[item] = self._bits.get(item, 0) | bit
             if number >= least:
                 self._optional |= bit
             if most is None and number == copies - 1:
                 self._repeated |= bit
-        if len(self._accepts) > MAX_ITEMS:
-            raise InvalidPattern(f"more than {MAX_ITEMS} items")
+            if self._length > MAX_ITEMS:
+                raise InvalidPattern(f"more than {MAX_ITEMS} items")
         return position
 
     def _skip_optional(self, states: int) -> int:
-        while True:
-            further = states | ((states & self._optional) << 1)
-            if further == states:
-                return states
-            states = further
+        """Add the positions that are reached without a character, through runs of optional items of any length.
+
+        The sum carries from the lowest position of a run to the item after the run, which is not optional.
+        """
+        optional = self._optional
+        return states | (((states & optional) + optional) ^ optional)
 
     def _mask(self, character: str) -> int:
         """Return the items that accept a character, as bits."""
         mask = self._masks.get(character)
         if mask is None:
-            mask = sum(1 << number for number, item in enumerate(self._accepts) if item.fullmatch(character))
+            mask = sum(bits for item, bits in self._bits.items() if item.fullmatch(character))
             if len(self._masks) < MAX_TEXT_LENGTH:
                 self._masks[character] = mask
         return mask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import process_time
+from time import monotonic, process_time
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,8 @@ from catalog.services.approval.approve import require_approval
 from catalog.services.approval.configuration import RuleSettings
 from catalog.services.approval.port import ChangeAction, ProposedChange
 from catalog.services.approval.rule_kinds import RULE_KINDS
+from icekeeper.kernel.errors.types import RequestTimeout
+from icekeeper.kernel.request_context import deadline
 from tenancy.actor import INTERNAL
 from tenancy.models import Securable
 
@@ -59,6 +61,16 @@ def test_a_local_rule_takes_less_than_a_tenth_of_a_millisecond(kind: str, is_new
     assert list(verifier.find_violations(change)) == []
     seconds = least_seconds(lambda: list(verifier.find_violations(change)))
     assert seconds < MAX_SECONDS, f"{seconds * 1e6:.0f} µs"
+
+
+def test_names_of_columns_are_checked_within_the_time_of_the_request() -> None:
+    verifier = RULE_KINDS["naming"].build(RuleSettings(UUID(int=3), "naming", 1, CONFIGURATIONS["naming"]))
+    change = ProposedChange(
+        action=ChangeAction.CREATE, object_type=Securable.Type.TABLE, actor=INTERNAL, project_id="p",
+        warehouse_id=UUID(int=1), levels=("ns",), name="t", proposed=metadata(more=0),
+    )  # fmt: skip
+    with deadline(monotonic() - 1), pytest.raises(RequestTimeout):
+        list(verifier.find_violations(change))
 
 
 def test_without_rules_a_question_takes_microseconds() -> None:
