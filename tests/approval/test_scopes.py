@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context
 from threading import Event, Thread
 from typing import Any
 
@@ -32,6 +33,7 @@ from tenancy.selectors.projects import server_id
 from tests.approval.conftest import CreateRule
 from tests.authz.view_owner_fixtures import VIEW
 from tests.catalog_fixtures import SCHEMA
+from tests.harness.fingerprint import Fingerprint
 from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient, Response
 
@@ -233,6 +235,46 @@ def test_a_write_that_was_approved_under_other_rules_is_not_written(
     assert refused.refused(409, "CommitFailedException", "The rules about changes were changed meanwhile")
     assert "a" not in catalog.get("/namespaces/ns/tables/t").json()["metadata"]["properties"]
     assert catalog.post("/namespaces/ns/tables/t", body).status == 200
+
+
+RACES: dict[str, tuple[str, Callable[[ApiClient], Response]]] = {
+    "commit": (
+        "commit.service",
+        lambda catalog: catalog.post(
+            "/namespaces/ns/tables/t",
+            {"requirements": [], "updates": [{"action": "remove-properties", "removals": ["owner"]}]},
+        ),
+    ),
+    "drop": ("tables.drop", lambda catalog: catalog.delete("/namespaces/ns/tables/t")),
+    "namespace": ("namespaces.create", lambda catalog: catalog.post("/namespaces", {"namespace": ["n"]})),
+}
+
+
+@pytest.mark.parametrize("write", RACES)
+@pytest.mark.parametrize("moment", ["after the read of the target", "after the approval"])
+def test_the_first_rule_of_a_server_applies_to_writes_under_way(
+    write: str, moment: str, catalog: ApiClient, lake: None, create_rule: CreateRule,
+    everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert not ChangeRulesVersion.objects.exists()
+    module, send = RACES[write]
+    states = []
+
+    def approve(*arguments: Any) -> None:
+        if moment == "after the approval":
+            require_approval(*arguments)
+        Context().run(create_rule, "required-properties", REQUIRE_OWNER)  # as another request does
+        states.append(everything())
+        if moment != "after the approval":
+            require_approval(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"catalog.services.{module}.require_approval", approve)
+        refused = send(catalog)
+    assert refused.refused(409, "CommitFailedException", "The rules about changes were changed meanwhile")
+    assert states == [everything()]
+    again = send(catalog)
+    assert again.status == 204 if write == "drop" else again.refused(409, "ContractViolation", "'owner' is required")
 
 
 def change_rules_elsewhere() -> None:

@@ -75,6 +75,7 @@ def print_costs() -> None:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
     django.setup()
+    from catalog.selectors.tables.targets import RulesVersion
     from catalog.services.approval.approve import require_approval
     from catalog.services.approval.configuration import RuleSettings
     from catalog.services.approval.port import ChangeAction, ProposedChange
@@ -82,7 +83,7 @@ def print_costs() -> None:
     from tenancy.actor import INTERNAL
     from tenancy.models import Securable
 
-    print(f"no rules: {cost(lambda: require_approval(None, list)):.2f} µs")
+    print(f"no rules: {cost(lambda: require_approval(RulesVersion(None, 0), list)):.2f} µs")
     fields = [{"id": n, "name": f"column_{n}", "type": "string", "required": False} for n in range(1, COLUMNS + 1)]
     more = [*fields, {"id": COLUMNS + 1, "name": "more", "type": "int", "required": False}]
     old, new = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from catalog.errors import no_such_namespace, no_such_tabular
@@ -19,6 +19,7 @@ from storage.errors import no_such_warehouse
 from storage.models import WarehouseStorage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import require_permission
 from tenancy.models import Securable
 
@@ -30,6 +31,14 @@ _CREATE: Final = {
 
 VERSION_OF_RULES: Final = "(SELECT number FROM catalog_changerulesversion)"
 """The number of changes of the rules about changes, null before the first: an empty table for most servers."""
+
+
+class RulesVersion(NamedTuple):
+    """The number of changes of rules, and the permission epoch before it was read: a later epoch may have more."""
+
+    number: int | None
+    epoch: int
+
 
 _COLUMNS = f"""
 SELECT {STORAGE_COLUMNS}, w.status, w.project_id, w.location, w.allowed_format_versions, w.default_format_version,
@@ -77,7 +86,7 @@ class CurrentTabular:
 class Target:
     """Where a write is aimed: the warehouse with its rules, the namespace, and what has the name there now.
 
-    `rules_version` is the number of changes of the rules about changes (`catalog.services.approval`).
+    `rules_version` is that of the rules about changes (`catalog.services.approval`) as of this read.
     """
 
     warehouse_id: UUID
@@ -90,7 +99,7 @@ class Target:
     namespace_id: UUID | None
     namespace_location: str | None
     current: CurrentTabular | None
-    rules_version: int | None
+    rules_version: RulesVersion
 
     def has(self, kind: Tabular.Kind) -> bool:
         """Return whether a tabular of `kind` has the name now."""
@@ -118,8 +127,8 @@ def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
 
     Raises `NoSuchWarehouse` for a missing or inactive warehouse.
     """
-    params = [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id]
-    return _target(warehouse_id, identifier, fetch_one_as(_TargetRow, "default", _TARGET, params))
+    params, epoch = [path_key(identifier.levels), lookup_key(identifier.name), warehouse_id], permission_epoch.current()
+    return _target(warehouse_id, identifier, fetch_one_as(_TargetRow, "default", _TARGET, params), epoch)
 
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
@@ -127,9 +136,9 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     address = (warehouse_id, path_key(identifier.levels), lookup_key(identifier.name))
     seen, cached = metadata_cache.last_seen(address)
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
-    params = [*known, *address[1:], warehouse_id]
+    params, epoch = [*known, *address[1:], warehouse_id], permission_epoch.current()
     row = fetch_one_as(_TargetRow, "default", _TARGET_WITH_DOCUMENT, params)
-    target = _target(warehouse_id, identifier, row)
+    target = _target(warehouse_id, identifier, row, epoch)
     if target.current is None or not target.current.metadata_location or row is None:
         return target, b""
     version = Version(target.current.id, target.current.metadata_location)
@@ -138,7 +147,7 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     return target, read_metadata_document(target.storage, version, row.document)
 
 
-def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) -> Target:
+def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None, epoch: int) -> Target:
     if row is None or row.warehouse_status != "active":
         raise no_such_warehouse(warehouse_id)
     namespace_id = None if row.namespace_id is None else as_uuid(row.namespace_id)
@@ -162,5 +171,5 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: _TargetRow | None) 
         namespace_id=namespace_id,
         namespace_location=row.namespace_location,
         current=current,
-        rules_version=row.rules_version,
+        rules_version=RulesVersion(row.rules_version, epoch),
     )

@@ -16,6 +16,7 @@ from typing import Final
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
+from catalog.selectors.tables.targets import RulesVersion
 from catalog.services.approval.port import ProposedChange
 from catalog.services.approval.rule_set import Rule, read_rules_version, rules_of_version, server_rules
 from icekeeper.kernel import metrics, request_context
@@ -62,20 +63,20 @@ class Violation:
     reason: str
 
 
-def require_approval(version: int | None, propose: Callable[[], Iterable[ProposedChange]]) -> None:
+def require_approval(version: RulesVersion, propose: Callable[[], Iterable[ProposedChange]]) -> None:
     """Raise `ContractViolation` (409) unless all rules allow the changes that `propose` returns.
 
-    `version` is the number of changes of rules that was read with the target. Without rules nothing else happens:
-    `propose` is not called. The write checks again that no rule was changed meanwhile (`RulesChanged`, 409). Raises
+    `version` was read with the target or after it. Without rules nothing else happens: `propose` is not called. The
+    write checks again that no rule was changed since that read (`RulesChanged`, 409). Raises
     `InvalidOverride` (400) for an invalid header `x-icekeeper-override-rules` where it is needed.
     """
-    request_context.record_permission(_require_same_rules, (version, permission_epoch.current()))
-    if version is None and not settings.ICEKEEPER.contract_verifiers:
+    request_context.record_permission(_require_same_rules, version)
+    if version.number is None and not settings.ICEKEEPER.contract_verifiers:
         return
     verify_changes(version, list(propose()))
 
 
-def verify_changes(version: int | None, changes: Sequence[ProposedChange]) -> None:
+def verify_changes(version: RulesVersion, changes: Sequence[ProposedChange]) -> None:
     """Do what `require_approval` does, for changes that exist already."""
     rules, configured = rules_of_version(version), server_rules()
     remote: list[tuple[ProposedChange, Rule]] = []
@@ -196,11 +197,11 @@ def _record(violation: Violation, result: FindingResult, override_reason: str | 
     )
 
 
-def _require_same_rules(seen: list[tuple[int | None, int]]) -> None:
-    """Raise `RulesChanged` if a rule was changed since the approval. Reads nothing while the epoch is the same."""
+def _require_same_rules(seen: list[RulesVersion]) -> None:
+    """Raise `RulesChanged` if a rule was changed since one of the reads. Reads nothing while the epoch is the same."""
     epoch = permission_epoch.current()
-    if any(at != epoch for _, at in seen):
+    if any(each.epoch != epoch for each in seen):
         version = read_rules_version()
-        if any(number != version for number, _ in seen):
+        if any(each.number != version.number for each in seen):
             raise RulesChanged("The rules about changes were changed meanwhile: nothing was changed, try again")
-        seen[:] = [(version, epoch)]
+        seen[:] = [version]

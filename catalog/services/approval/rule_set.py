@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from catalog.models import ChangeRule
-from catalog.selectors.tables.targets import VERSION_OF_RULES
+from catalog.selectors.tables.targets import VERSION_OF_RULES, RulesVersion
 from catalog.services.approval.configuration import RuleSettings
 from catalog.services.approval.port import ContractVerifier, ProposedChange
 from catalog.services.approval.rule_kinds import RULE_KINDS
@@ -84,7 +84,7 @@ class RuleSet:
 
 
 class _Cached(NamedTuple):
-    version: int
+    number: int
     epoch: int
     rules: RuleSet
 
@@ -92,40 +92,41 @@ class _Cached(NamedTuple):
 _EMPTY: Final = RuleSet()
 _cached = _Cached(-1, -1, _EMPTY)
 _paths: Final[DecisionCache[tuple[str, ...]]] = DecisionCache(CACHED_PATHS)
-_versions: Final[DecisionCache[int | None]] = DecisionCache(1)
+_versions: Final[DecisionCache[RulesVersion]] = DecisionCache(1)
 
 
-def rules_of_version(version: int | None) -> RuleSet:
-    """Return the rules, of at least this number of changes; None stands for a server that never had a rule.
+def rules_of_version(version: RulesVersion) -> RuleSet:
+    """Return the rules, of at least this number of changes; none for a server that never had a rule.
 
     One statement if they have changed since the last call.
     """
     global _cached  # noqa: PLW0603 - one value, which is replaced as a whole
-    if version is None:
+    number = version.number
+    if number is None:
         return _EMPTY
     cached, epoch = _cached, permission_epoch.current()
-    if cached.version != version or cached.epoch != epoch:
-        _cached = cached = _Cached(version, epoch, _read_rules())
+    if cached.number != number or cached.epoch != epoch:
+        _cached = cached = _Cached(number, epoch, _read_rules())
     return cached.rules
 
 
-def read_rules_version() -> int | None:
+def read_rules_version() -> RulesVersion:
     """Return the number of changes of rules, None before the first one. One statement."""
+    epoch = permission_epoch.current()
     row = fetch_one("default", f"SELECT {VERSION_OF_RULES}", [])
-    return None if row is None or row[0] is None else int(row[0])
+    return RulesVersion(None if row is None or row[0] is None else int(row[0]), epoch)
 
 
-def recent_rules_version() -> int | None:
-    """Return the number as of now, as far as this server changed rules; other servers' changes within seconds.
+def recent_rules_version() -> RulesVersion:
+    """Return the version as of now, as far as this server changed rules; other servers' changes within seconds.
 
     No statement in a server process; for writes that do not read the number with their target.
     """
     cached = _versions.get("version")
     if cached is not None:
         return cached.value
-    epoch = permission_epoch.current()
     version = read_rules_version()
-    _versions.put("version", version, epoch=epoch, ends_at=NO_EXPIRY)
+    _versions.put("version", version, epoch=version.epoch, ends_at=NO_EXPIRY)
     return version
 
 

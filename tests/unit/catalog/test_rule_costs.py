@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from catalog.selectors.tables.targets import RulesVersion
 from catalog.services.approval.approve import require_approval
 from catalog.services.approval.configuration import RuleSettings
 from catalog.services.approval.port import ChangeAction, ProposedChange
@@ -25,6 +26,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "retention-floor": {"min-age-days": 7, "min-snapshots": 5, "keep-refs": True},
     "schema-compatibility": {"mode": "full"},
 }
+NO_RULES = RulesVersion(None, 0)
 MAX_SECONDS = 0.0001
 
 
@@ -74,4 +76,4 @@ def test_names_of_columns_are_checked_within_the_time_of_the_request() -> None:
 
 
 def test_without_rules_a_question_takes_microseconds() -> None:
-    assert least_seconds(lambda: require_approval(None, list)) < 0.00001
+    assert least_seconds(lambda: require_approval(NO_RULES, list)) < 0.00001
