@@ -25,6 +25,7 @@ from catalog.services.change_rules import RuleContent, update_change_rule
 from icekeeper.kernel.request_context import deadline
 from storage.models import Secret
 from storage.network.endpoints import EndpointNotPermitted
+from storage.secrets.port import SecretUnreadable
 from tenancy.actor import INTERNAL
 from tests.approval.conftest import CreateRule
 from tests.authz.view_owner_fixtures import VIEW
@@ -396,6 +397,31 @@ def test_secrets_are_replaced_and_deleted(receiver: Recorder, create_hook: Creat
     content = RuleContent(name=rule.name, configuration=rule.configuration)
     update_change_rule(actor=INTERNAL, rule_id=rule.pk, version=rule.version, content=content, keeps_secret=False)
     assert Secret.objects.count() == 0
+
+
+def test_a_secret_that_cannot_be_read_is_a_failure_of_the_hook(
+    catalog: ApiClient, create_table: CreateTable, receiver: Recorder, create_hook: CreateRule,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    create_table("t")
+    reads = []
+
+    def fail(secret_id: object) -> Any:
+        reads.append(secret_id)
+        raise SecretUnreadable("very-secret")
+
+    monkeypatch.setattr(hook_client, "read_secret", fail)
+    rule = create_hook(secret=SECRET, mode="dry-run")
+    assert set_property(catalog).status == 200
+    rule = update(rule, on_failure="allow")
+    assert set_property(catalog, "c").status == 200
+    rule = update(rule)
+    for _ in range(hook_client.MAX_FAILURES):
+        refused = set_property(catalog, "d")
+        assert refused.refused(409, "ContractViolation", "the secret of the hook cannot be read")
+        assert b"very-secret" not in refused.body
+    assert set_property(catalog, "d").refused(409, "ContractViolation", "is not asked for another")
+    assert (len(reads), receiver.requests) == (2 + hook_client.MAX_FAILURES, [])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from catalog.services.approval.rule_set import (
 )
 from catalog.services.change_rules import delete_change_rule
 from catalog.services.commit import revisions, service
+from icekeeper.kernel.errors.types import NoSuchWarehouse, RequestTimeout
 from tenancy.actor import INTERNAL
 from tenancy.models import AuditRecord
 from tests.approval.conftest import CreateRule
@@ -321,6 +322,27 @@ def test_a_broken_rule_is_decided_by_its_on_failure(
     _count_change()
     assert catalog.post(T, SET).status == 200
     assert any("cannot be used" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("error", [NoSuchWarehouse("deleted"), RuntimeError("broken")])
+def test_any_error_of_a_rule_is_its_failure(
+    error: Exception, catalog: ApiClient, create_table: CreateTable, create_rule: CreateRule,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    create_table("t")
+    rule = create_rule("naming", {"table": [".*"]}, mode="dry-run")
+    raised = [error]
+
+    def fail(*_: Any) -> list[str]:
+        raise raised[0]
+
+    monkeypatch.setattr("catalog.services.approval.kinds.naming.Naming.find_violations", fail)
+    assert catalog.post(T, SET).status == 200
+    ChangeRule.objects.filter(pk=rule.pk).update(mode="enforce")
+    _count_change()
+    assert catalog.delete(T).refused(409, "ContractViolation", f"the rule could not be checked: {error}")
+    raised[0] = RequestTimeout("late")
+    assert catalog.delete(T).refused(408, "RequestTimeoutException", "late")
 
 
 def _count_change() -> None:

@@ -20,7 +20,7 @@ from catalog.selectors.tables.targets import RulesVersion
 from catalog.services.approval.port import ProposedChange
 from catalog.services.approval.rule_set import Rule, read_rules_version, rules_of_version, server_rules
 from icekeeper.kernel import metrics, request_context
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, CommitContended, Conflict
+from icekeeper.kernel.errors.types import BadRequest, CommitContended, Conflict, RequestTimeout
 from icekeeper.kernel.names import hidden_character
 from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor
@@ -38,6 +38,9 @@ MAX_OVERRIDE_LENGTH: Final = 200
 """Characters."""
 
 OVERRIDE_HEADER: Final = "x-icekeeper-override-rules"
+
+NOT_OF_THE_RULE: Final = (DatabaseError, InterfaceError, RequestTimeout)
+"""Errors that end the request while a rule is asked; all others are failures of the rule."""
 
 logger = logging.getLogger("icekeeper.approval")
 
@@ -92,10 +95,10 @@ def verify_changes(version: RulesVersion, changes: Sequence[ProposedChange]) -> 
 
 
 def find_violations(change: ProposedChange, rule: Rule) -> list[Violation]:
-    """Ask one rule. If it fails, its `on_failure` decides; raises errors of the database and of the request."""
+    """Ask one rule. If it fails, its `on_failure` decides; raises `NOT_OF_THE_RULE`."""
     try:
         reasons = list(islice(rule.verifier.find_violations(change), MAX_REASONS))
-    except (DatabaseError, InterfaceError, CatalogError):
+    except NOT_OF_THE_RULE:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a verifier raises
         metrics.change_rule_asked(rule.kind, "failed")

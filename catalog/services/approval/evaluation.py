@@ -12,14 +12,14 @@ from catalog.errors import no_such_object
 from catalog.iceberg.updates import apply_updates
 from catalog.models import Tabular
 from catalog.selectors.change_rules import get_change_rule_for
-from catalog.services.approval.approve import MAX_REASON_LENGTH, MAX_REASONS
+from catalog.services.approval.approve import MAX_REASON_LENGTH, MAX_REASONS, NOT_OF_THE_RULE
 from catalog.services.approval.port import ChangeAction, ProposedChange
 from catalog.services.approval.proposals import read_current_metadata
 from catalog.services.approval.rule_set import build_rule
 from catalog.services.approval.tags import TagReader
 from icekeeper.kernel import request_context
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import require_permission
@@ -55,7 +55,7 @@ def evaluate_change_rule(
     change = _propose(actor, warehouse_id, table_id, action, updates)
     try:
         reasons = [reason[:MAX_REASON_LENGTH] for reason in rule.verifier.find_violations(change)][:MAX_REASONS]
-    except CatalogError:
+    except NOT_OF_THE_RULE:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a verifier raises
         return RuleEvaluation((), str(error))

@@ -5,6 +5,7 @@ The signature is that of Standard Webhooks (`events.sinks.webhook_signature`).
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from cachetools import LRUCache, cached
 
 from events.sinks.webhook_signature import read_signing_key, signature_headers
 from icekeeper.kernel import request_context
-from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
 from icekeeper.kernel.http.client import BoundedSession, ResponseNotRead
 from icekeeper.kernel.json.strict import read_json_object
 from icekeeper.kernel.threads import release_thread_slot
@@ -44,6 +45,8 @@ MAX_CACHED_SECRETS: Final = 256
 MAX_KNOWN_RECEIVERS: Final = 4_096
 
 _OK: Final = range(200, 300)
+
+logger = logging.getLogger("icekeeper.approval")
 
 
 class HookFailed(Exception):
@@ -151,16 +154,27 @@ def ask(
     """
     left = request_context.remaining_seconds()
     seconds = timeout if left is None else min(timeout, left)
-    secret = {} if secret_id is None else _secret_document(secret_id)
-    keys = [read_signing_key(each) for each in secret.get("signing-secrets", ())]
-    signed = signature_headers(keys, event_id=message_id, at=int(time.time()), body=body)
-    headers = {**secret.get("headers", {}), "Content-Type": "application/cloudevents+json", **signed}
     with release_thread_slot(), receiver.admit(seconds):
         try:
             require_permitted_address(url, "url")
         except CatalogError as error:
             raise HookFailed(error.message) from None
+        headers = _write_headers(body, message_id, secret_id)
         return read_decision(_post(url, body, headers, seconds))
+
+
+def _write_headers(body: bytes, message_id: str, secret_id: UUID | None) -> dict[str, str]:
+    """Raises `HookFailed` if the secret cannot be read, `RequestTimeout` and errors of the database."""
+    try:
+        secret = {} if secret_id is None else _secret_document(secret_id)
+    except RequestTimeout:
+        raise
+    except CatalogError as error:
+        logger.warning("the secret of a hook cannot be read: %s", error.message, extra={"secret": str(secret_id)})
+        raise HookFailed("the secret of the hook cannot be read") from None
+    keys = [read_signing_key(each) for each in secret.get("signing-secrets", ())]
+    signed = signature_headers(keys, event_id=message_id, at=int(time.time()), body=body)
+    return {**secret.get("headers", {}), "Content-Type": "application/cloudevents+json", **signed}
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> requests.Response:
