@@ -1,4 +1,4 @@
-"""Events from the newest to the oldest, for users; programs read the feed."""
+"""Events from the newest to the oldest, for the console; programs read the feed."""
 
 from __future__ import annotations
 

@@ -34,6 +34,8 @@ from tenancy.selectors.projects import server_ref
 MAX_POSITION: Final = 2**62
 FILTERS: Final = ("project", "warehouse", "namespace", "type", "object")
 SCOPE: Final = ("project", "warehouse")
+WITH_PAGE: Final = frozenset({"warehouse", "namespace", *TABULAR_TYPES})
+"""Types of objects whose names are links."""
 
 
 class _EventsOfAddress(Page):
@@ -144,15 +146,14 @@ class EventPage(_EventsOfAddress):
 def _row(event: StoredEvent, scope: dict[str, str]) -> dict[str, Any]:
     names: list[str] = json.loads(event.names)
     kind = event.object_type
-    url = None
-    if event.warehouse_id is not None and (kind in TABULAR_TYPES or kind in {"namespace", "warehouse"}):
-        object_id = parse_id(event.public_id)
-        url = None if object_id is None else object_url(kind, object_id, event.warehouse_id)
+    object_id = parse_id(event.public_id) if kind in WITH_PAGE else None
+    warehouse_id = object_id if kind == "warehouse" else event.warehouse_id
+    has_page = object_id is not None and warehouse_id is not None
     query = f"?{urlencode(scope)}" if scope else ""
     return {
         "event": event,
         "kind": kind,
         "name": join_levels(names) or event.public_id,
-        "object_url": url,
+        "object_url": object_url(kind, object_id, warehouse_id) if has_page else None,
         "url": reverse("admin:event", args=[event.position]) + query,
     }

@@ -154,7 +154,7 @@ class SinkEditPage(SinkForm):
                 Crumb(sink.name, sink_url(sink.pk)),
                 Crumb(title),
             ],
-            "version": sink.version,
+            "sink_version": sink.version,
             "back_url": sink_url(sink.pk),
             "button": _("Save"),
         }

@@ -57,7 +57,7 @@ def blocks_context(overview: Overview, sinks: Sequence[SinkState] = ()) -> dict[
         "queues": [(each, QUEUES.get(each.queue, each.queue)) for each in overview.queues],
         "changes": [_change(each) for each in overview.changes],
         "names_actors": any(each.actor for each in overview.changes),
-        "attention": [*map(_troubled_sink, sinks), *_attention(overview, slowest)],
+        "attention": _attention(overview, slowest, sinks),
         "recorded_at": overview.history.recorded_at,
     }
 
@@ -99,17 +99,20 @@ def _reason(row: RankedTable) -> str:
     return _("%(count)s files in each scan") % {"count": short_count(files / (row.scans or 1))}
 
 
-def _attention(overview: Overview, slowest: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _attention(
+    overview: Overview, slowest: Sequence[dict[str, Any]], sinks: Sequence[SinkState]
+) -> list[dict[str, Any]]:
     """Return the sentences of "Needs attention", the worst first."""
     rows = [
         *(_failed_task(each) for each in overview.failed_tasks),
+        *map(_troubled_sink, sinks),
         _overdue_tasks([each for each in overview.queues if each.overdue]),
         _retried_tasks(sum(each.retrying for each in overview.queues)),
         _slow_planning([each for each in slowest if each["reason"] and each["seconds"] >= SLOW_PLANNING]),
         None if overview.expiring_grants is None else _expiring_grants(overview.expiring_grants),
         _expiring_objects(overview.expiring_soon),
     ]
-    return [each for each in rows if each is not None]
+    return sorted((each for each in rows if each is not None), key=lambda row: row["tone"] != "bad")
 
 
 def _failed_task(task: FailedTask) -> dict[str, Any]:

@@ -194,6 +194,8 @@ def test_the_type_is_chosen_with_what_was_entered(admin: Browser) -> None:
     assert 'value="lake"' in page.text
     assert 'name="subject"' in page.text
     assert 'name="url"' not in page.text
+    assert 'name="version"' not in page.text
+    assert "Stored secrets stay" not in page.text
     assert admin.get("/ui/event-sink/add/?type=mail").status == 400
 
 
