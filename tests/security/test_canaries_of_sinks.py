@@ -11,9 +11,10 @@ import pytest
 from events.models import EventSink
 from storage.models import Secret
 from tests.harness.wsgi_client import ApiClient, Response
+from tests.management.test_warehouse_storage import rows
 from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.security.canary_fixtures import CANARY, leaks
-from tests.security.test_canaries import at_debug, rows, run
+from tests.security.test_canaries import at_debug, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 
