@@ -22,6 +22,7 @@ from catalog.services.approval import hook_client
 from catalog.services.approval.configuration import InvalidRule
 from catalog.services.approval.hook_client import HookFailed, Receiver
 from catalog.services.change_rules import RuleContent, update_change_rule
+from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request_context import deadline
 from storage.models import Secret
 from storage.network.endpoints import EndpointNotPermitted
@@ -293,22 +294,36 @@ def test_one_probe_goes_first_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> 
         assert sorted(each.result() for each in asked) == [False, False, False, True]
 
 
-def test_the_deadline_of_the_request_is_the_limit(
-    catalog: ApiClient, create_table: CreateTable, receiver: Recorder, create_hook: CreateRule
+@pytest.mark.parametrize("seconds", [0.3, 1.5], ids=["before a connection would time out", "after it"])
+def test_the_deadline_of_the_request_is_the_limit_and_no_failure_of_the_hook(
+    seconds: float, receiver: Recorder
 ) -> None:
-    create_hook(configuration={"timeout-seconds": 10})
-    is_over = Event()
+    is_over, asked = Event(), Receiver()
 
     def hang(*_: Any) -> Reply:
         is_over.wait(30)
         return reply(ALLOWED)
 
+    def ask(timeout: float) -> str | None:
+        return hook_client.ask(
+            receiver.endpoint, b"{}", message_id="1", secret_id=None, timeout=timeout, receiver=asked
+        )
+
     receiver.answerer = hang
     started = time.monotonic()
-    with deadline(time.monotonic() + 0.3), pytest.raises(HookFailed):
-        hook_client.ask(receiver.endpoint, b"{}", message_id="1", secret_id=None, timeout=10, receiver=Receiver())
-    assert time.monotonic() - started < 3
+    with deadline(time.monotonic() + seconds), pytest.raises(RequestTimeout):
+        ask(10)
+    assert time.monotonic() - started < seconds + 2
     is_over.set()
+    respond(receiver, reply(ALLOWED))
+    assert ask(10) is None, "the hook is not paused"
+    is_over.clear()
+    receiver.answerer = hang
+    with deadline(time.monotonic() + 30), pytest.raises(HookFailed, match=r"did not respond within 0\.2 s"):
+        ask(0.2)
+    is_over.set()
+    with pytest.raises(HookFailed, match="is not asked for another"):
+        ask(0.2)
 
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254/latest", "http://metadata.google.internal/"])

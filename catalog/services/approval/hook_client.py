@@ -41,6 +41,9 @@ MAX_WAITING: Final = 8
 MAX_ALL: Final = 24
 """Requests of all rules in one process, those that wait included: fewer than half of its extra threads."""
 
+CLOCK_TOLERANCE_SECONDS: Final = 0.02
+"""Timeouts of sockets may end this much early."""
+
 MAX_CACHED_SECRETS: Final = 256
 MAX_KNOWN_RECEIVERS: Final = 4_096
 
@@ -150,7 +153,8 @@ def ask(
     """Post a question; return None if the receiver allows the change, else its reason.
 
     Takes at most `timeout` seconds for the response, and `CONNECT_SECONDS` for the connection. Raises `HookFailed`
-    when there is no valid response, and `RequestTimeout` when the request itself has no time left.
+    when there is no valid response, and `RequestTimeout` when the request itself has no time left: that is no failure
+    of the receiver, which may respond to other requests in time.
     """
     left = request_context.remaining_seconds()
     seconds = timeout if left is None else min(timeout, left)
@@ -160,7 +164,7 @@ def ask(
         except CatalogError as error:
             raise HookFailed(error.message) from None
         headers = _write_headers(body, message_id, secret_id)
-        return read_decision(_post(url, body, headers, seconds))
+        return read_decision(_post_in_time(url, body, headers, timeout))
 
 
 def _write_headers(body: bytes, message_id: str, secret_id: UUID | None) -> dict[str, str]:
@@ -175,6 +179,21 @@ def _write_headers(body: bytes, message_id: str, secret_id: UUID | None) -> dict
     keys = [read_signing_key(each) for each in secret.get("signing-secrets", ())]
     signed = signature_headers(keys, event_id=message_id, at=int(time.time()), body=body)
     return {**secret.get("headers", {}), "Content-Type": "application/cloudevents+json", **signed}
+
+
+def _post_in_time(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> requests.Response:
+    """Post within `timeout` seconds and the time that the request has left. Raises as `ask`."""
+    left, started = request_context.remaining_seconds(), time.monotonic()
+    if left is None or left >= timeout:
+        return _post(url, body, headers, timeout)
+    try:
+        return _post(url, body, headers, left)
+    except _TimedOut:
+        if time.monotonic() - started < left - CLOCK_TOLERANCE_SECONDS:  # the connection timed out
+            raise
+        raise RequestTimeout(
+            "The request had no time left to wait for the response of a hook (LAKEKEEPER__MAX_REQUEST_TIME)"
+        ) from None
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> requests.Response:
