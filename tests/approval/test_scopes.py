@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -26,10 +27,11 @@ from catalog.services.change_rules import (
 from catalog.services.commit import revisions, service
 from icekeeper.kernel import request_context
 from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.models import Project, Securable
-from tenancy.selectors.projects import server_id
+from tenancy.selectors.projects import get_project, server_id
 from tests.approval.conftest import CreateRule
 from tests.authz.view_owner_fixtures import VIEW
 from tests.catalog_fixtures import SCHEMA
@@ -217,6 +219,35 @@ def test_without_rules_a_commit_runs_no_further_statement(
     assert statements() == before
 
 
+def test_rules_that_cannot_apply_cost_no_statement(
+    catalog: ApiClient, namespace: str, create_rule: CreateRule, storage_root: Path
+) -> None:
+    numbers = iter(range(100))
+
+    def statements(below: int = 4) -> int:
+        """Drop a namespace with this many namespaces in it."""
+        top = f"top{next(numbers)}"
+        for levels in ([top], *([top, f"n{number}"] for number in range(below))):
+            assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+        with counting() as seen:
+            assert catalog.delete(f"/namespaces/{top}?recursive=true").status == 204
+        return seen["statements"]
+
+    statements()
+    before = statements()
+    rule = create_rule("naming", {"table": ["a.*"]})
+    statements()
+    assert statements() == statements(20) > before, "one question reads as much for few namespaces as for many"
+    delete_change_rule(actor=INTERNAL, rule_id=rule.pk)
+    statements()
+    assert statements() == before
+    profile = {"type": "local", "path": f"{storage_root}/other"}
+    other = create_warehouse(actor=INTERNAL, project=get_project(None), name="other", storage_profile=profile)
+    create_rule("naming", {"table": ["a.*"]}, scope=RuleScope(TYPES.WAREHOUSE, str(other.pk)))
+    statements()
+    assert statements() == before, "the rule is of another warehouse"
+
+
 def test_a_write_that_was_approved_under_other_rules_is_not_written(
     catalog: ApiClient, create_table: CreateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,13 +291,13 @@ def test_the_first_rule_of_a_server_applies_to_writes_under_way(
     module, send = RACES[write]
     states = []
 
-    def approve(*arguments: Any) -> None:
+    def approve(*arguments: Any, **options: Any) -> None:
         if moment == "after the approval":
-            require_approval(*arguments)
+            require_approval(*arguments, **options)
         Context().run(create_rule, "required-properties", REQUIRE_OWNER)  # as another request does
         states.append(everything())
         if moment != "after the approval":
-            require_approval(*arguments)
+            require_approval(*arguments, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(f"catalog.services.{module}.require_approval", approve)

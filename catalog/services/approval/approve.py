@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
@@ -66,15 +67,17 @@ class Violation:
     reason: str
 
 
-def require_approval(version: RulesVersion, propose: Callable[[], Iterable[ProposedChange]]) -> None:
+def require_approval(
+    version: RulesVersion, propose: Callable[[], Iterable[ProposedChange]], *, warehouse_id: UUID | None = None
+) -> None:
     """Raise `ContractViolation` (409) unless all rules allow the changes that `propose` returns.
 
-    `version` was read with the target or after it. Without rules nothing else happens: `propose` is not called. The
-    write checks again that no rule was changed since that read (`RulesChanged`, 409). Raises
-    `InvalidOverride` (400) for an invalid header `x-icekeeper-override-rules` where it is needed.
+    `version` was read with the target or after it. Without a rule that can apply in the warehouse, None for any,
+    `propose` is not called. The write checks again that no rule was changed since that read (`RulesChanged`, 409).
+    Raises `InvalidOverride` (400) for an invalid header `x-icekeeper-override-rules` where it is needed.
     """
     request_context.record_permission(_require_same_rules, version)
-    if version.number is None and not settings.ICEKEEPER.contract_verifiers:
+    if not settings.ICEKEEPER.contract_verifiers and not rules_of_version(version).may_apply(warehouse_id):
         return
     verify_changes(version, list(propose()))
 

@@ -189,18 +189,40 @@ def propose_namespace(
     before: Mapping[str, str] | None = None
     if namespace_id is not None:
         before = Namespace.objects.filter(pk=namespace_id).values_list("properties", flat=True).first() or {}
+    return _of_namespace(
+        action,
+        actor,
+        warehouse_id,
+        levels,
+        before,
+        project_id=project_id,
+        object_id=namespace_id,
+        namespace_id=parent_id if namespace_id is None else namespace_id,
+        proposed=None if properties is None else {"properties": properties(before or {})},
+        **more,
+    )
+
+
+def _of_namespace(
+    action: ChangeAction,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: tuple[str, ...],
+    before: Mapping[str, str] | None,
+    *,
+    object_id: UUID | None,
+    **more: Any,
+) -> ProposedChange:
+    """Return a change of a namespace with the properties `before`, None for one that does not exist. No statement."""
     return ProposedChange(
         action=action,
         object_type=Securable.Type.NAMESPACE,
         actor=actor,
-        project_id=project_id,
         warehouse_id=warehouse_id,
         levels=levels,
-        object_id=namespace_id,
-        uuid=namespace_id,
-        namespace_id=parent_id if namespace_id is None else namespace_id,
+        object_id=object_id,
+        uuid=object_id,
         read_current=lambda: None if before is None else {"properties": before},
-        proposed=None if properties is None else {"properties": properties(before or {})},
         **more,
     )
 
@@ -217,8 +239,11 @@ class SubtreeDrop:
         self._asked: set[UUID] | None = None
 
     def propose(self) -> list[ProposedChange]:
-        """Return the drop of the namespace, then those of the namespaces and tabulars below."""
-        top = Namespace.objects.filter(pk=self._namespace_id).first()
+        """Return the drop of the namespace, then those of the namespaces and tabulars below.
+
+        Three statements, and some for each `BATCH_SIZE` namespaces and tabulars.
+        """
+        top = Namespace.objects.select_related("warehouse").filter(pk=self._namespace_id).first()
         if top is None:  # dropped concurrently
             return []
         subtree = Namespace.objects.in_warehouse(self._warehouse_id).in_subtree(top.path_key).order_by("path_key", "pk")
@@ -230,12 +255,18 @@ class SubtreeDrop:
         tabulars = list(propose_each(ChangeAction.DROP, self._actor, sorted(own_ids), is_nested=True))
         self._asked = {*namespace_ids, *own_ids}
         names = [".".join((*each.levels, each.name or "")) for each in tabulars[:MAX_NAMED]]
-        drop = partial(propose_namespace, ChangeAction.DROP, self._actor, self._warehouse_id)
-        first = drop(top.levels, namespace_id=top.pk, contents=names, content_count=len(tabulars))
+        project_id = top.warehouse.project_id
+        first = self._drop(top, project_id=project_id, contents=names, content_count=len(tabulars))
         tags = TagReader([securable_id(Securable.Type.NAMESPACE, each.pk) for each in below])
-        nested = [drop(each.levels, namespace_id=each.pk, is_nested=True, tags=tags) for each in below]
+        nested = [self._drop(each, project_id=project_id, is_nested=True, tags=tags) for each in below]
         return [first, *nested, *tabulars]
 
+    def _drop(self, row: Namespace, **more: Any) -> ProposedChange:
+        return _of_namespace(
+            ChangeAction.DROP, self._actor, self._warehouse_id, row.levels, row.properties, object_id=row.pk,
+            namespace_id=row.pk, **more,
+        )  # fmt: skip
+
     def includes(self, own_ids: Sequence[UUID]) -> bool:
-        """Return whether the rules were asked about all of these, or there are no rules."""
+        """Return whether the rules were asked about all of these, or no rule can apply."""
         return self._asked is None or self._asked.issuperset(own_ids)

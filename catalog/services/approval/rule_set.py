@@ -53,10 +53,22 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules by scope. `has_namespaces`: some are attached to namespaces, so the ancestors of an object matter."""
+    """Rules by scope. `has_namespaces`: some are attached to namespaces, so the ancestors of an object matter.
+
+    `warehouses` are those with rules of their own or of objects in them; `is_above_warehouses`: the server or projects
+    have rules.
+    """
 
     by_scope: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
     has_namespaces: bool = False
+    is_above_warehouses: bool = False
+    warehouses: frozenset[str] = frozenset()
+
+    def may_apply(self, warehouse_id: UUID | None) -> bool:
+        """Return False if no rule applies to any change in the warehouse, or with None in any one. No statement."""
+        if not self.by_scope or self.is_above_warehouses or warehouse_id is None:
+            return bool(self.by_scope)
+        return securable_id(Securable.Type.WAREHOUSE, warehouse_id) in self.warehouses
 
     def rules_for(self, change: ProposedChange) -> Iterator[Rule]:
         """Yield the rules of the object, of what it is in, and of what it is moved to; from the server down."""
@@ -175,10 +187,23 @@ def build_rule(row: ChangeRule) -> Rule:
 
 def _read_rules() -> RuleSet:
     by_scope: dict[str, list[Rule]] = {}
-    for row in ChangeRule.objects.using("default").filter(is_enabled=True).order_by("pk")[:MAX_RULES]:
+    warehouses: set[str | None] = set()
+    rows = ChangeRule.objects.using("default").select_related("securable").filter(is_enabled=True).order_by("pk")
+    for row in rows[:MAX_RULES]:
         by_scope.setdefault(row.securable_id, []).append(_built(row))
-    has_namespaces = any(scope.startswith(f"{Securable.Type.NAMESPACE.value}:") for scope in by_scope)
-    return RuleSet({scope: tuple(rules) for scope, rules in by_scope.items()}, has_namespaces)
+        warehouses.add(_warehouse_in(row.securable.path))
+    return RuleSet(
+        {scope: tuple(rules) for scope, rules in by_scope.items()},
+        has_namespaces=any(scope.startswith(f"{Securable.Type.NAMESPACE.value}:") for scope in by_scope),
+        is_above_warehouses=None in warehouses,
+        warehouses=frozenset(each for each in warehouses if each is not None),
+    )
+
+
+def _warehouse_in(path: str) -> str | None:
+    """Return the securable of the warehouse in the path of a securable, None above warehouses."""
+    prefix = f"{Securable.Type.WAREHOUSE.value}:"
+    return next((each for each in path.rstrip("/").split("/") if each.startswith(prefix)), None)
 
 
 class _Unusable(ContractVerifier):

@@ -158,6 +158,7 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
                 removed_snapshot_ids=change.removed_snapshot_ids,
             )
         ],
+        warehouse_id=target.warehouse_id,
     )  # fmt: skip
     return revise(
         actor,

@@ -70,6 +70,7 @@ def create_namespace(
                 properties=lambda _: new.properties,
             )
         ],
+        warehouse_id=warehouse_id,
     )  # fmt: skip
     return _insert(actor, warehouse_id, new, above, idempotency_key)
 

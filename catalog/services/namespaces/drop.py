@@ -64,6 +64,7 @@ def drop_namespace(
     require_approval(
         recent_rules_version(),
         lambda: [propose_namespace(ChangeAction.DROP, actor, warehouse_id, levels, namespace_id=namespace_id)],
+        warehouse_id=warehouse_id,
     )
     try:
         with change(actor, idempotency_key) as tx:
@@ -106,7 +107,7 @@ def drop_subtree(
     # namespace includes that to drop everything in it, as `modify` is inherited on all levels.
     top_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
     proposed = SubtreeDrop(actor, warehouse_id, top_id)
-    require_approval(recent_rules_version(), proposed.propose)
+    require_approval(recent_rules_version(), proposed.propose, warehouse_id=warehouse_id)
     with change(actor, idempotency_key) as tx:
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:

@@ -77,7 +77,9 @@ def move_namespace(
     levels = require_levels(destination)
     require_not_reserved(levels)
     _require_to_move(actor, warehouse_id, namespace_id)
-    require_approval(recent_rules_version(), lambda: _propose(actor, warehouse_id, namespace_id, levels))
+    require_approval(
+        recent_rules_version(), lambda: _propose(actor, warehouse_id, namespace_id, levels), warehouse_id=warehouse_id
+    )
     try:
         with change(actor) as tx:
             # All transactions that create, move or recursively drop namespaces take this lock: no path changes now.

@@ -80,6 +80,7 @@ def update_namespace_properties(
                 properties=update.apply_to,
             )
         ],
+        warehouse_id=warehouse_id,
     )  # fmt: skip
     return _update(
         actor, warehouse_id, levels, namespace_id, update, expected_version=expected_version,

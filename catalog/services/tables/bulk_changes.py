@@ -49,7 +49,9 @@ def drop_tabulars(
     """
     wanted = distinct_targets(targets, maximum=MAX_CHANGED)
     own_ids = require_each(actor, [TabularChange.DROP.action], warehouse_id, wanted)
-    require_approval(recent_rules_version(), lambda: propose_each(ChangeAction.DROP, actor, own_ids))
+    require_approval(
+        recent_rules_version(), lambda: propose_each(ChangeAction.DROP, actor, own_ids), warehouse_id=warehouse_id
+    )
     with change(actor) as tx:
         warehouse, rows = _lock(warehouse_id, own_ids, wanted)
         require_current(change_digest(TabularChange.DROP, warehouse, rows), digest)

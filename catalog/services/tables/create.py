@@ -133,6 +133,7 @@ def create_table(
     require_approval(
         target.rules_version,
         lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata, action=action)],
+        warehouse_id=target.warehouse_id,
     )
     if is_foreseeable(metadata["location"], table_uuid):
         require_empty_location(actor, target, metadata["location"], idempotency_key)
@@ -222,7 +223,11 @@ def finish_staged_create(
     )
     metadata = first.metadata
     require_format_version(target, metadata["format-version"])
-    require_approval(target.rules_version, lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata)])
+    require_approval(
+        target.rules_version,
+        lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata)],
+        warehouse_id=target.warehouse_id,
+    )
     try:
         return create_tabular(
             actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=None, idempotency_key=idempotency_key,

@@ -84,7 +84,9 @@ def create_generic_table(
     table_id = new_id()
     wanted = new_tabular_location(target, base_location, table_id)
     require_approval(
-        target.rules_version, lambda: [propose_creation(actor, target, KIND, describe_generic_table(described))]
+        target.rules_version,
+        lambda: [propose_creation(actor, target, KIND, describe_generic_table(described))],
+        warehouse_id=target.warehouse_id,
     )
     if base_location is None and is_foreseeable(wanted, table_id):
         run_pending_purges(actor, target, wanted)

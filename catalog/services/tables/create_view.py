@@ -74,7 +74,9 @@ def create_view(
         view_uuid=str(view_uuid),
     )
     check_times(metadata, now_ms())
-    require_approval(target.rules_version, lambda: [propose_creation(actor, target, VIEW, metadata)])
+    require_approval(
+        target.rules_version, lambda: [propose_creation(actor, target, VIEW, metadata)], warehouse_id=warehouse_id
+    )
     if location is None and is_foreseeable(metadata["location"], view_uuid):
         run_pending_purges(actor, target, metadata["location"])
     request = {
@@ -120,7 +122,7 @@ def replace_view(
                 return unchanged
             require_may_replace(actor, current.id, base, change.metadata)
             proposed = partial(propose_commit, actor, target, current, base, change.metadata, updates=updates)
-            require_approval(target.rules_version, lambda: [proposed()])  # noqa: B023 - called at once
+            require_approval(target.rules_version, lambda: [proposed()], warehouse_id=warehouse_id)  # noqa: B023 - called at once
             request = CommitRequest(requirements, updates, _audit_details(updates))
             revision = revise(actor, target, current, base, change.metadata, request=request)
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):

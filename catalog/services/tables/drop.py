@@ -51,7 +51,7 @@ def unregister_table(
         target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
         current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
         proposed = partial(propose_drop, actor, target, current)
-        require_approval(target.rules_version, lambda: [proposed()])  # noqa: B023 - called at once
+        require_approval(target.rules_version, lambda: [proposed()], warehouse_id=warehouse_id)  # noqa: B023 - called at once
         last = LoadedTabular(current.id, current.metadata_location, document)
         with suppress(_CommittedMeanwhile), change(actor, idempotency_key) as tx:
             row = _lock_named(current, table)
@@ -90,7 +90,7 @@ def drop_tabular(
     """
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     current = target.tabular_for(actor, Can.DROP, kind)
-    require_approval(target.rules_version, lambda: [propose_drop(actor, target, current)])
+    require_approval(target.rules_version, lambda: [propose_drop(actor, target, current)], warehouse_id=warehouse_id)
     with change(actor, idempotency_key) as tx:
         warehouse = lock_warehouse(warehouse_id)  # with its current delete profile
         if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:

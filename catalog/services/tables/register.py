@@ -76,6 +76,7 @@ def register_tabular(
             if replaced is None
             else propose_replacement(actor, target, replaced, metadata)
         ],
+        warehouse_id=target.warehouse_id,
     )
     new = NewTabular(
         actor,

@@ -64,7 +64,11 @@ def rename_tabular(
         request_context.record_permission(_recheck_gained_permissions, (move, epoch))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
-    require_approval(origin.rules_version, lambda: [propose_rename(actor, origin, tabular, destination, namespace_id)])
+    require_approval(
+        origin.rules_version,
+        lambda: [propose_rename(actor, origin, tabular, destination, namespace_id)],
+        warehouse_id=origin.warehouse_id,
+    )
     try:
         with change(actor, idempotency_key) as tx:
             if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, path_key(destination.levels)]) is None:
