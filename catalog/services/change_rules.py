@@ -28,12 +28,24 @@ from tenancy.authz.permissions import require_permission
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import ChangeTransaction, change
 from tenancy.models import Securable
-from tenancy.models.securable import project_in, securable_id
+from tenancy.models.securable import parse_securable_id, project_in, securable_id
 
 MAX_NAME_LENGTH: Final = 128
 """Characters."""
 
 MAX_RULES_OF_OBJECT: Final = 50
+
+_SEES_EVERYTHING: Final = {
+    Securable.Type.SERVER: Can.GRANT_OPERATOR,
+    Securable.Type.PROJECT: Can.GET_ENDPOINT_STATISTICS,
+    Securable.Type.WAREHOUSE: Can.LIST_EVERYTHING,
+    Securable.Type.NAMESPACE: Can.LIST_EVERYTHING,
+    Securable.Type.TABLE: Can.GET_METADATA,
+    Securable.Type.VIEW: Can.GET_METADATA,
+    Securable.Type.GENERIC_TABLE: Can.GET_METADATA,
+}
+"""The action of those who may read the metadata of an object and of all objects in it: on the server operators, else
+all who have `describe` on the object itself. (`GET_METADATA` on a namespace is also allowed for one table in it.)"""
 
 _COUNT_CHANGE: Final = """
 INSERT INTO catalog_changerulesversion (singleton, number) VALUES (1, 1)
@@ -70,6 +82,7 @@ class RuleContent:
 def create_change_rule(*, actor: Actor, scope: RuleScope, kind: str, content: RuleContent) -> ChangeRule:
     """Attach a rule to an object. It applies to all writes that begin after this returns.
 
+    A hook with `include-metadata` also needs the permission to read the metadata of everything in the object.
     Raises the "no such" error of the object, `Forbidden`, `InvalidRule`, `BadRequest`, `EndpointNotPermitted` (400),
     `ChangeRuleNameExists`, `TooManyChangeRules` (409).
     """
@@ -78,6 +91,7 @@ def create_change_rule(*, actor: Actor, scope: RuleScope, kind: str, content: Ru
     own_id, chosen = securable_id(*target.ref), require_kind(kind)
     rule = ChangeRule(id=new_id(), securable_id=own_id, kind=kind)
     _set_content(rule, content, chosen)
+    _require_may_send_metadata(actor, rule)
     with _name_conflicts(content.name), _secret_of(chosen, content.secret) as secret, change(actor) as tx:
         # Deletions of the object lock its securable first, and then delete its rules.
         securable = lock_row(Securable, "id = %s", [own_id])
@@ -106,6 +120,7 @@ def update_change_rule(
     chosen = require_kind(seen.kind)
     given = None if keeps_secret else content.secret
     _set_content(seen, content, chosen)
+    _require_may_send_metadata(actor, seen)
     with _name_conflicts(content.name), _secret_of(chosen, given) as secret, change(actor) as tx:
         rule = _lock_version(rule_id, version)
         execute(_COUNT_CHANGE, [])
@@ -162,6 +177,13 @@ def _set_content(rule: ChangeRule, content: RuleContent, kind: RuleKind) -> None
     rule.mode = ChangeRule.Mode(content.mode).value
     rule.on_failure = ChangeRule.OnFailure(content.on_failure).value
     rule.is_enabled = content.is_enabled
+
+
+def _require_may_send_metadata(actor: Actor, rule: ChangeRule) -> None:
+    """Raise `Forbidden` for a hook that gets metadata which `actor` may not read; rules do not include reading it."""
+    if rule.configuration.get("include-metadata"):
+        ref = parse_securable_id(rule.securable_id)
+        require_permission(actor, _SEES_EVERYTHING[ref.type], *ref)
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from catalog.models import ChangeRule
+from catalog.models import ChangeRule, Tabular
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz import port
 from tenancy.models import AuditRecord, OutboxEvent, Securable
 from tenancy.models.securable import ObjectRef
+from tenancy.selectors.objects import the_server
 from tests.approval.conftest import CreateRule
 from tests.authz.tree_fixtures import give
 from tests.harness.fingerprint import Fingerprint
@@ -247,3 +248,38 @@ def test_rules_need_their_own_right_on_the_object(
     assert as_manager.post(f"/{rule.pk}/test", question).refused(404, "NoSuchTableException")
     assert as_manager.delete(f"/{rule.pk}").status == 204
     assert ChangeRule.objects.count() == 1
+
+
+def test_a_hook_gets_only_metadata_that_its_manager_may_read(
+    table_uuid: str, builtin: None, callers: NamedCallers, warehouse: Warehouse
+) -> None:
+    manager, admin, operator = (Actor(user_id=callers.user(name)) for name in ("manager", "admin", "operator"))
+    here = ObjectRef(TYPES.WAREHOUSE, warehouse.pk)
+    give("manage_rules", here, manager)
+    give("describe", ObjectRef(TYPES.TABLE, Tabular.objects.get(uuid=table_uuid).pk), manager)
+    give("admin", the_server().ref, admin)
+    give("operator", the_server().ref, operator)
+    as_manager, as_admin, as_operator = (
+        CallerClient("/management/v1/change-rules", name) for name in ("manager", "admin", "operator")
+    )
+    plain = {"url": "https://192.0.2.1/changes"}
+    complete = plain | {"include-metadata": True}
+    of_warehouse = {"scope": {"type": "warehouse", "id": str(warehouse.pk)}, "kind": "http-hook", "enabled": False}
+    of_table = of_warehouse | {
+        "scope": {"type": "table", "id": table_uuid, "warehouse-id": str(warehouse.pk)}, "name": "t",
+    }  # fmt: skip
+    of_server = of_warehouse | {"scope": {"type": "server"}, "name": "s"}
+    hidden = as_manager.post("", of_warehouse | {"name": "a", "configuration": complete})
+    assert hidden.refused(403, "WarehouseActionForbidden")
+    assert as_manager.post("", of_table | {"configuration": complete}).status == 201
+    created = as_manager.post("", of_warehouse | {"name": "a", "configuration": plain})
+    assert created.status == 201
+    at = f"/{created.json()['id']}"
+    change = {
+        "version": 1, "name": "a", "configuration": complete, "mode": "enforce", "on-failure": "deny", "enabled": False,
+    }  # fmt: skip
+    assert as_manager.put(at, change).refused(403, "WarehouseActionForbidden")
+    give("describe", here, manager)
+    assert as_manager.put(at, change).status == 200
+    assert as_admin.post("", of_server | {"configuration": complete}).refused(403, "ServerActionForbidden")
+    assert as_operator.post("", of_server | {"configuration": complete}).status == 201
