@@ -57,10 +57,14 @@ class RuleScope:
     warehouse_id: UUID | None = None
 
     def find(self) -> PermissionTarget:
-        """Return the object. Raises `BadRequest` for a missing id, and the "no such" error of its type."""
+        """Return the object. Raises `BadRequest` for a missing id or that of another server, and the "no such" error of
+        its type."""
         match self.type:
             case Securable.Type.SERVER:
-                return the_server()
+                server = the_server()
+                if self.warehouse_id is not None or self.object_id not in {None, "", str(server.ref.id)}:
+                    raise BadRequest("id: the server has no other id, and is in no warehouse", field="id")
+                return server
             case Securable.Type.PROJECT:
                 return target_project(get_project(self._require(self.object_id, "id")))
             case Securable.Type.WAREHOUSE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -122,7 +122,9 @@ def update_change_rule(
     _set_content(seen, content, chosen)
     _require_may_send_metadata(actor, seen)
     with _name_conflicts(content.name), _secret_of(chosen, given) as secret, change(actor) as tx:
-        rule = _lock_version(rule_id, version)
+        rule = _lock(rule_id)
+        if rule.version != version:
+            raise ChangeRuleChanged(f"The rule was changed meanwhile: it has version {rule.version}, not {version}")
         execute(_COUNT_CHANGE, [])
         _set_content(rule, content, chosen)
         former = rule.secret_id
@@ -141,12 +143,11 @@ def update_change_rule(
     return rule
 
 
-def delete_change_rule(*, actor: Actor, rule_id: UUID, version: int | None = None) -> None:
-    """Delete a rule and its secret. Raises `ChangeRuleNotFound` (404), `Forbidden`, and with a `version`
-    `ChangeRuleChanged` (409)."""
+def delete_change_rule(*, actor: Actor, rule_id: UUID) -> None:
+    """Delete a rule and its secret. Raises `ChangeRuleNotFound` (404), `Forbidden`."""
     seen = get_change_rule_for(actor=actor, rule_id=rule_id)
     with change(actor) as tx:
-        rule = _lock_version(rule_id, version)
+        rule = _lock(rule_id)
         execute(_COUNT_CHANGE, [])
         if rule.secret_id is not None:
             delete_secret(rule.secret_id)
@@ -154,12 +155,10 @@ def delete_change_rule(*, actor: Actor, rule_id: UUID, version: int | None = Non
         _record(tx, Change.CHANGE_RULE_DELETED, rule, seen.securable)
 
 
-def _lock_version(rule_id: UUID, version: int | None) -> ChangeRule:
+def _lock(rule_id: UUID) -> ChangeRule:
     rule = lock_row(ChangeRule, "id = %s", [rule_id], mode="UPDATE")
     if rule is None:
         raise rule_not_found(rule_id)
-    if version is not None and rule.version != version:
-        raise ChangeRuleChanged(f"The rule was changed meanwhile: it has version {rule.version}, not {version}")
     return rule
 
 
@@ -173,7 +172,9 @@ def _set_content(rule: ChangeRule, content: RuleContent, kind: RuleKind) -> None
         verifier.require_valid()
     if content.secret is not None and not kind.has_secret:
         raise InvalidRule(f"secret: rules of the kind {rule.kind} have none", field="secret")
-    rule.name, rule.name_key, rule.configuration = name, name_key(name), content.configuration
+    parsed = read_configuration(kind.configuration, content.configuration)
+    rule.configuration = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    rule.name, rule.name_key = name, name_key(name)
     rule.mode = ChangeRule.Mode(content.mode).value
     rule.on_failure = ChangeRule.OnFailure(content.on_failure).value
     rule.is_enabled = content.is_enabled
@@ -190,8 +191,7 @@ def _require_may_send_metadata(actor: Actor, rule: ChangeRule) -> None:
 def _secret_of(kind: RuleKind, document: dict[str, Any] | None) -> Iterator[NewSecret | None]:
     """Create the secret around the transaction that saves the rule; see `new_secret`."""
     if document is None or not kind.has_secret:
-        with nullcontext():
-            yield None
+        yield None
         return
     checked = read_configuration(HookSecret, document, "secret")
     with new_secret(checked.model_dump(mode="json", by_alias=True)) as secret:

@@ -93,10 +93,24 @@ class HookSecret(RuleConfiguration):
     ] = {}  # fmt: skip
 
 
+def _has_null_character(document: Any) -> bool:
+    """Return whether any text has the character that PostgreSQL does not store."""
+    match document:
+        case str():
+            return "\0" in document
+        case dict():
+            return any(_has_null_character(each) for member in document.items() for each in member)
+        case list():
+            return any(map(_has_null_character, document))
+    return False
+
+
 def read_configuration(shape: type[C], document: dict[str, Any], what: str = "configuration") -> C:
     """Parse a configuration, or the secret of a hook. Raises `InvalidRule` (400)."""
     if len(write_json(document)) > MAX_CONFIGURATION_BYTES:
         raise InvalidRule(f"{what}: larger than {MAX_CONFIGURATION_BYTES} bytes", field=what)
+    if _has_null_character(document):
+        raise InvalidRule(f"{what}: must not contain the character U+0000", field=what)
     try:
         return shape.model_validate(document)
     except ValidationError as error:

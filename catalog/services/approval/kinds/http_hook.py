@@ -31,9 +31,7 @@ MAX_TIMEOUT_SECONDS: Final = 10.0
 
 class HttpHookConfiguration(RuleConfiguration):
     url: Annotated[Address, Field(description="http or https, without user, query and fragment")]
-    timeout_seconds: float = Field(
-        2.0, ge=0.1, le=MAX_TIMEOUT_SECONDS, strict=False, description="Time for the response"
-    )
+    timeout_seconds: float = Field(2.0, ge=0.1, le=MAX_TIMEOUT_SECONDS, description="Time for the response")
     include_metadata: bool = Field(default=False, description="Also send the current and the proposed metadata")
 
 
