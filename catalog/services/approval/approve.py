@@ -94,7 +94,16 @@ def verify_changes(version: RulesVersion, changes: Sequence[ProposedChange]) -> 
             else:
                 found += find_violations(change, rule)
     _settle(found)
-    _settle(violation for change, rule in _each_once(remote) for violation in find_violations(change, rule))
+    _settle(_ask_remote(remote))
+
+
+def _ask_remote(remote: Sequence[tuple[ProposedChange, Rule]]) -> Iterator[Violation]:
+    """Ask until the request is certainly rejected; with an override all, which must be recorded."""
+    for change, rule in _each_once(remote):
+        violations = find_violations(change, rule)
+        yield from violations
+        if violations and rule.is_enforced and current_context().override_reason is None:
+            return
 
 
 def find_violations(change: ProposedChange, rule: Rule) -> list[Violation]:
