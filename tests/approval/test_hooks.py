@@ -19,7 +19,7 @@ from django.db import connections
 
 from catalog.models import ChangeRule
 from catalog.services.approval import hook_client
-from catalog.services.approval.configuration import InvalidRule
+from catalog.services.approval.configuration import InvalidRule, Purpose
 from catalog.services.approval.hook_client import HookFailed, Receiver
 from catalog.services.change_rules import RuleContent, update_change_rule
 from icekeeper.kernel.errors.types import RequestTimeout
@@ -385,6 +385,21 @@ def test_what_is_dropped_together_is_one_question(
     assert (data["object-type"], data["contents"]) == ("namespace", {"count": 3, "first": ["ns.a", "ns.b", "ns.c"]})
 
 
+def test_after_a_rejection_no_further_hook_is_asked(
+    catalog: ApiClient, create_table: CreateTable, receiver: Recorder, create_rule: CreateRule
+) -> None:
+    create_table("t")
+    for name, mode in (("one", "dry-run"), ("two", "enforce"), ("three", "enforce")):
+        create_rule("http-hook", {"url": f"{receiver.endpoint}{name}"}, name=name, mode=mode)
+    respond(receiver, reply(DENIED))
+    refused = set_property(catalog)
+    assert refused.error["message"] == "Rule 'two' rejects the change of table ns.t: ask the data office first"
+    assert [each.target for each in receiver.requests] == ["/one", "/two"]
+    body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    assert catalog.post(T, body, **{"x-icekeeper-override-rules": "agreed"}).status == 200
+    assert [each.target for each in receiver.requests[2:]] == ["/one", "/two", "/three"]
+
+
 def test_large_metadata_is_left_out(
     catalog: ApiClient, create_table: CreateTable, receiver: Recorder, create_hook: CreateRule,
     monkeypatch: pytest.MonkeyPatch,
@@ -459,5 +474,21 @@ def test_invalid_secrets(secret: dict[str, Any], message: str, create_hook: Crea
 
 def test_a_receiver_has_one_state_for_each_version() -> None:
     rule_id = uuid4()
-    assert hook_client.receiver_of(rule_id, 1) is hook_client.receiver_of(rule_id, 1)
-    assert hook_client.receiver_of(rule_id, 1) is not hook_client.receiver_of(rule_id, 2)
+    state = hook_client.receiver_of(rule_id, 1, Purpose.WRITES)
+    assert state is hook_client.receiver_of(rule_id, 1, Purpose.WRITES)
+    assert state is not hook_client.receiver_of(rule_id, 2, Purpose.WRITES)
+
+
+def test_an_evaluation_does_not_pause_the_hook_for_writes(
+    catalog: ApiClient, create_table: CreateTable, receiver: Recorder, create_hook: CreateRule, rules: ApiClient
+) -> None:
+    uuid = create_table("t")["metadata"]["table-uuid"]
+    rule = create_hook()
+    respond(receiver, reply(ALLOWED, 500))
+    question = {"warehouse-id": catalog.base.rpartition("/")[2], "table-id": uuid, "updates": []}
+    for _ in range(hook_client.MAX_FAILURES):
+        found = rules.post(f"/{rule.pk}/test", question).json()
+        assert found == {"allowed": False, "violations": [], "failure": "the hook responded with status 500"}
+    assert "is not asked for another" in rules.post(f"/{rule.pk}/test", question).json()["failure"]
+    respond(receiver, reply(ALLOWED))
+    assert set_property(catalog).status == 200

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.schema_compatibility import Compatibility
+from catalog.identifiers import Identifier
+from catalog.selectors.tables.targets import find_target
 from catalog.services.approval.configuration import InvalidRule
+from catalog.services.approval.proposals import propose_replacement
 from icekeeper.kernel.clock import now_ms
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
 from tests.approval.conftest import CreateRule
 from tests.catalog_fixtures import snapshot
+from tests.harness.statement_counts import counting
 from tests.harness.wsgi_client import ApiClient, Response
 from tests.tag_fixtures import define, put
 
@@ -259,6 +265,21 @@ def test_the_last_snapshots_are_kept(catalog: ApiClient, with_snapshots: int, cr
         "min-snapshots-to-keep of the branch 'main' must be at least 2",
     )
     assert commit(catalog, ref | {"min-snapshots-to-keep": 2}).status == 200
+
+
+def test_a_replacement_reads_what_it_replaces_when_a_rule_needs_it(
+    catalog: ApiClient, with_snapshots: int, warehouse: Warehouse
+) -> None:
+    target = find_target(warehouse_id=warehouse.pk, identifier=Identifier(("ns",), "t"))
+    assert target.current is not None
+    with counting() as seen:
+        change = propose_replacement(INTERNAL, target, target.current, {"snapshots": []})
+    assert not seen
+    with counting() as seen:
+        removed = change.removed_snapshot_ids
+        assert change.current is not None
+    assert seen["statements"] == 1
+    assert removed == [each["snapshot-id"] for each in change.current["snapshots"]] != []
 
 
 def test_references_are_kept(catalog: ApiClient, with_snapshots: int, create_rule: CreateRule) -> None:

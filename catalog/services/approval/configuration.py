@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
@@ -30,15 +31,27 @@ class InvalidRule(BadRequest):
     wire_type = "InvalidChangeRule"
 
 
+class Purpose(StrEnum):
+    """Why a rule is asked."""
+
+    WRITES = "writes"
+    EVALUATION = "evaluation"
+    """By a request that writes nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """What a rule is built from. `secret_id` is that of an HTTP hook."""
+    """What a rule is built from. `secret_id` is that of an HTTP hook.
+
+    Failures of a hook for one `purpose` do not pause it for others.
+    """
 
     rule_id: UUID
     name: str
     version: int
     configuration: dict[str, Any]
     secret_id: UUID | None = None
+    purpose: Purpose = Purpose.WRITES
 
 
 class RuleConfiguration(BaseModel):

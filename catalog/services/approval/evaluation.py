@@ -13,6 +13,7 @@ from catalog.iceberg.updates import apply_updates
 from catalog.models import Tabular
 from catalog.selectors.change_rules import get_change_rule_for
 from catalog.services.approval.approve import MAX_REASON_LENGTH, MAX_REASONS, NOT_OF_THE_RULE
+from catalog.services.approval.configuration import Purpose
 from catalog.services.approval.port import ChangeAction, ProposedChange
 from catalog.services.approval.proposals import read_current_metadata
 from catalog.services.approval.rule_set import build_rule
@@ -49,7 +50,7 @@ def evaluate_change_rule(
     A hook gets a real request. The table need not be one that the rule applies to. Needs the permissions to manage the
     rule and to read the table's metadata. Raises `ChangeRuleNotFound`, `NoSuchTable`, `Forbidden`, `BadRequest`.
     """
-    rule = build_rule(get_change_rule_for(actor=actor, rule_id=rule_id))
+    rule = build_rule(get_change_rule_for(actor=actor, rule_id=rule_id), Purpose.EVALUATION)
     if action not in ACTIONS:
         raise BadRequest(f"action: must be one of {', '.join(ACTIONS)}", field="action")
     change = _propose(actor, warehouse_id, table_id, action, updates)
@@ -96,5 +97,5 @@ def _propose(
     )  # fmt: skip
     return propose(
         read_current=lambda: base, proposed=after.metadata, updates=updates,
-        removed_snapshot_ids=after.removed_snapshot_ids,
+        find_removed_snapshots=lambda: after.removed_snapshot_ids,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from uuid import UUID
 import requests
 from cachetools import LRUCache, cached
 
+from catalog.services.approval.configuration import Purpose
 from events.sinks.webhook_signature import read_signing_key, signature_headers
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
@@ -131,8 +132,8 @@ _all = BoundedSemaphore(MAX_ALL)
 
 
 @cached(LRUCache(MAX_KNOWN_RECEIVERS), lock=Lock())
-def receiver_of(rule_id: UUID, version: int) -> Receiver:
-    """Return the state for a version of a rule: an update of the rule begins without failures."""
+def receiver_of(rule_id: UUID, version: int, purpose: Purpose) -> Receiver:
+    """Return the state for a version of a rule and a purpose: an update of the rule begins without failures."""
     return Receiver()
 
 

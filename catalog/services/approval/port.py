@@ -74,7 +74,7 @@ class ProposedChange:
     read_current: Callable[[], Metadata | None] = read_nothing
     proposed: Metadata | None = None
     updates: Sequence[Any] = ()
-    removed_snapshot_ids: Sequence[int] = ()
+    find_removed_snapshots: Callable[[], Sequence[int]] = list
     contents: Sequence[str] = ()
     content_count: int = 0
     is_nested: bool = False
@@ -84,6 +84,11 @@ class ProposedChange:
     def current(self) -> Metadata | None:
         """The current metadata, read when it is needed first; None for a new object."""
         return self.read_current()
+
+    @cached_property
+    def removed_snapshot_ids(self) -> Sequence[int]:
+        """The snapshots that a commit or a replacement removes from a table, found when they are needed first."""
+        return self.find_removed_snapshots()
 
     @cached_property
     def diff(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -54,21 +54,22 @@ def propose_commit(
     """Return the new version `metadata` of `current`, whose metadata is `base`."""
     return _of_current(
         ChangeAction.COMMIT, actor, target, current, read_current=lambda: base, proposed=metadata, updates=updates,
-        removed_snapshot_ids=removed_snapshot_ids,
+        find_removed_snapshots=lambda: removed_snapshot_ids,
     )  # fmt: skip
 
 
 def propose_replacement(actor: Actor, target: Target, current: CurrentTabular, metadata: Metadata) -> ProposedChange:
     """Return the replacement of `current` by a registered metadata file."""
-    read_current = partial(read_current_metadata, current.id)
-    removed: list[int] = []
-    if current.kind == Tabular.Kind.TABLE:
+    read_current = cache(partial(read_current_metadata, current.id))
+
+    def find_removed_snapshots() -> list[int]:
         kept = {each["snapshot-id"] for each in metadata.get("snapshots") or ()}
         before = (read_current() or {}).get("snapshots") or ()
-        removed = [each["snapshot-id"] for each in before if each["snapshot-id"] not in kept]
+        return [each["snapshot-id"] for each in before if each["snapshot-id"] not in kept]
+
     return _of_current(
         ChangeAction.REGISTER, actor, target, current, read_current=read_current, proposed=metadata,
-        removed_snapshot_ids=removed,
+        find_removed_snapshots=find_removed_snapshots,
     )  # fmt: skip
 
 

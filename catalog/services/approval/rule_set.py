@@ -19,7 +19,7 @@ from django.utils.module_loading import import_string
 
 from catalog.models import ChangeRule
 from catalog.selectors.tables.targets import VERSION_OF_RULES, RulesVersion
-from catalog.services.approval.configuration import RuleSettings
+from catalog.services.approval.configuration import Purpose, RuleSettings
 from catalog.services.approval.port import ContractVerifier, ProposedChange
 from catalog.services.approval.rule_kinds import RULE_KINDS
 from icekeeper.kernel.db.sql import fetch_one
@@ -176,9 +176,9 @@ def server_rules() -> list[Rule]:
     ]
 
 
-def build_rule(row: ChangeRule) -> Rule:
+def build_rule(row: ChangeRule, purpose: Purpose = Purpose.WRITES) -> Rule:
     """Return the rule of a row. Raises `InvalidRule` if its configuration is not valid any more."""
-    given = RuleSettings(row.pk, row.name, row.version, row.configuration, row.secret_id)
+    given = RuleSettings(row.pk, row.name, row.version, row.configuration, row.secret_id, purpose)
     return Rule(
         row.pk, row.name, row.kind, row.securable_id, row.mode == ChangeRule.Mode.ENFORCE,
         row.on_failure == ChangeRule.OnFailure.DENY, RULE_KINDS[row.kind].build(given),

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -50,8 +49,11 @@ def unregister_table(
     for _ in attempts(table):
         target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
         current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
-        proposed = partial(propose_drop, actor, target, current)
-        require_approval(target.rules_version, lambda: [proposed()], warehouse_id=warehouse_id)  # noqa: B023 - called at once
+        require_approval(
+            target.rules_version,
+            lambda: [propose_drop(actor, target, current)],  # noqa: B023 - called at once
+            warehouse_id=warehouse_id,
+        )
         last = LoadedTabular(current.id, current.metadata_location, document)
         with suppress(_CommittedMeanwhile), change(actor, idempotency_key) as tx:
             row = _lock_named(current, table)

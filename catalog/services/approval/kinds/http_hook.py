@@ -54,7 +54,7 @@ class HttpHook(ContractVerifier):
         rule, message_id = self._settings, str(new_id())
         reason = ask(
             self._url, self._write_question(change, message_id), message_id=message_id, secret_id=rule.secret_id,
-            timeout=self._timeout, receiver=receiver_of(rule.rule_id, rule.version),
+            timeout=self._timeout, receiver=receiver_of(rule.rule_id, rule.version, rule.purpose),
         )  # fmt: skip
         return [] if reason is None else [reason]
 
