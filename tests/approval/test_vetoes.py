@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,7 @@ from catalog.services.approval.rule_set import (
 )
 from catalog.services.change_rules import delete_change_rule
 from catalog.services.commit import revisions, service
+from catalog.services.tables import create_view
 from icekeeper.kernel.errors.types import NoSuchWarehouse, RequestTimeout
 from tenancy.actor import INTERNAL
 from tenancy.models import AuditRecord
@@ -254,6 +256,44 @@ def test_each_retry_on_a_new_base_is_asked_about(lake: Lake, monkeypatch: pytest
     RejectEverything.asked.clear()
     assert lake.catalog.post(T, SET).status == 200
     assert len(RejectEverything.asked) == 2
+
+
+@pytest.mark.parametrize("write", ["table", "view"])
+def test_a_retry_after_a_change_of_rules_needs_only_the_new_ones(
+    write: str, lake: Lake, create_rule: CreateRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_rule("naming", {"column": [".*"]})
+    module = {"table": service, "view": create_view}[write]
+    original, lost = revisions.write_revisions, []
+
+    def lose_once(*args: Any, **options: Any) -> bool:
+        if not lost:
+            lost.append(1)
+            Context().run(create_rule, "naming", {"table": [".*"]}, name="other")  # as another request does
+            return False
+        return original(*args, **options)
+
+    monkeypatch.setattr(module, "write_revisions", lose_once)
+    path = {"table": T, "view": "/namespaces/ns/views/v"}[write]
+    assert lake.catalog.post(path, SET).status == 200
+    assert lost
+
+
+def test_tables_of_a_transaction_are_asked_about_together(
+    catalog: ApiClient, create_table: CreateTable, create_rule: CreateRule
+) -> None:
+    """Nothing is recorded as overridden, or asked of another server, for one table if another one is rejected."""
+    for name in ("t", "u"):
+        create_table(name, properties={"owner": "a"})
+    create_rule("required-properties", {"properties": {"owner": None}}, name="owners")
+    removal = {"requirements": [], "updates": [{"action": "remove-properties", "removals": ["owner"]}]}
+    changes = [{"identifier": each, **removal} for each in (NS_T, NS_U)]
+    AuditRecord.objects.all().delete()
+    assert catalog.post("/transactions/commit", {"table-changes": changes}).error["message"] == (
+        "Rule 'owners' rejects the change of table ns.t: the property 'owner' is required; "
+        "rule 'owners' rejects the change of table ns.u: the property 'owner' is required"
+    )
+    assert list(AuditRecord.objects.values_list("event", flat=True)) == ["change.vetoed"] * 2
 
 
 def test_a_veto_is_not_the_stored_response_of_a_request(

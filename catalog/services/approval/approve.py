@@ -82,6 +82,11 @@ def require_approval(
     verify_changes(version, list(propose()))
 
 
+def drop_approvals() -> None:
+    """Drop the approvals of an attempt that wrote nothing: the next one, on a newer version, asks again."""
+    (current_context().rechecks or {}).pop(_require_same_rules, None)
+
+
 def verify_changes(version: RulesVersion, changes: Sequence[ProposedChange]) -> None:
     """Do what `require_approval` does, for changes that exist already."""
     rules, configured = rules_of_version(version), server_rules()

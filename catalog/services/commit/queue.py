@@ -23,6 +23,7 @@ from threading import Condition, Lock
 
 from cachetools import LRUCache
 
+from catalog.services.approval.approve import drop_approvals
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.files import open_anonymous_file
@@ -90,12 +91,14 @@ def reserve_commit_slots(addresses: Iterable[Hashable]) -> Iterator[None]:
 def attempts(what: object) -> Iterator[int]:
     """Yield attempt numbers with a jittered backoff in between, within the time that the request has left.
 
+    Each attempt asks the rules about changes itself.
     Raises `CommitContended` (409), after which clients retry, when attempts or time are used up.
     """
     left = request_context.remaining_seconds()  # read once: an attempt that wrote has ended the request's deadline
     until = None if left is None else time.monotonic() + left
     for attempt in range(MAX_ATTEMPTS):
         if attempt:
+            drop_approvals()
             time.sleep(random.uniform(0, min(BACKOFF_SECONDS * 2**attempt, MAX_BACKOFF_SECONDS)))  # noqa: S311
         if until is not None and time.monotonic() > until:
             break

@@ -6,9 +6,10 @@ the database, snapshot rows, claims of new locations and the idempotency record 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -23,6 +24,7 @@ from catalog.selectors.tables.metadata_cache import Version, metadata_cache, met
 from catalog.selectors.tables.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
 from catalog.services.approval.approve import require_approval
+from catalog.services.approval.port import ProposedChange
 from catalog.services.approval.proposals import propose_commit
 from catalog.services.commit.expected_properties import require_properties
 from catalog.services.commit.queue import attempts, reserve_commit_slots
@@ -80,10 +82,12 @@ def commit_table(
                 return finish_staged_create(
                     actor, target, namespace_id, updates=changes.updates, idempotency_key=idempotency_key
                 )
-            revision = _revise_table(actor, target, before, changes)
-            if isinstance(revision, LoadedTabular):
-                store_unchanged_response(idempotency_key, revision)
-                return revision
+            revised = _revise_table(actor, target, before, changes)
+            if isinstance(revised, LoadedTabular):
+                store_unchanged_response(idempotency_key, revised)
+                return revised
+            _require_approval(target, [revised])
+            revision = revised.revision
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")
@@ -106,19 +110,21 @@ def commit_transaction(
         require_active(actor, Can.USE, warehouse_id)
     with reserve_commit_slots(addresses):
         for _ in attempts("a table of the transaction"):
-            revisions: list[Revision] = []
+            revised: list[_RevisedTable] = []
             unchanged: list[LoadedTabular] = []
             target = None
             for change in changes:
                 target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=change.table)
-                revision = _revise_table(actor, target, before, change)
-                if isinstance(revision, Revision):
-                    revisions.append(revision)
+                result = _revise_table(actor, target, before, change)
+                if isinstance(result, _RevisedTable):
+                    revised.append(result)
                 else:
-                    unchanged.append(revision)
-            if target is None or not revisions:
+                    unchanged.append(result)
+            if target is None or not revised:
                 store_unchanged_response(idempotency_key, None)
                 return
+            _require_approval(target, revised)  # with the rules as of the last read
+            revisions = [each.revision for each in revised]
             if write_revisions(target, revisions, unchanged=unchanged, idempotency_key=idempotency_key, result=None):
                 return
 
@@ -130,7 +136,21 @@ def _is_visible_table(actor: Actor, target: Target) -> bool:
     return is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, target.current.id)
 
 
-def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | LoadedTabular:
+class _RevisedTable(NamedTuple):
+    """`propose` returns what the rules are asked about."""
+
+    revision: Revision
+    propose: Callable[[], ProposedChange]
+
+
+def _require_approval(target: Target, revised: Sequence[_RevisedTable]) -> None:
+    """Ask the rules about all tables of a request at once, so that an override is recorded only if all are approved."""
+    require_approval(
+        target.rules_version, lambda: [each.propose() for each in revised], warehouse_id=target.warehouse_id
+    )
+
+
+def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> _RevisedTable | LoadedTabular:
     """Compute the revision of `changes` to the metadata `before`; return `LoadedTabular` when they have no effect."""
     current = target.tabular_for(actor, Can.COMMIT, Tabular.Kind.TABLE)
     base = _checked_base(Version(current.id, current.metadata_location), before, changes.requirements)
@@ -150,17 +170,7 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         require_format_version(target, metadata["format-version"])
     if metadata.get("table-uuid") != base.get("table-uuid"):
         raise BadRequest("Cannot assign another UUID to a table")
-    require_approval(
-        target.rules_version,
-        lambda: [
-            propose_commit(
-                actor, target, current, base, metadata, updates=changes.updates,
-                removed_snapshot_ids=change.removed_snapshot_ids,
-            )
-        ],
-        warehouse_id=target.warehouse_id,
-    )  # fmt: skip
-    return revise(
+    revision = revise(
         actor,
         target,
         current,
@@ -171,6 +181,11 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         removed_snapshot_ids=change.removed_snapshot_ids,
         expired_files=[entry["metadata-file"] for entry in change.expired_metadata_files],
     )
+    propose = partial(
+        propose_commit, actor, target, current, base, metadata, updates=changes.updates,
+        removed_snapshot_ids=change.removed_snapshot_ids,
+    )  # fmt: skip
+    return _RevisedTable(revision, propose)
 
 
 def _audit_details(base: dict[str, Any], change: TableChange, updates: list[Any]) -> dict[str, Any] | None:
