@@ -240,6 +240,11 @@ def audit_response(request: HttpRequest, response: HttpResponseBase) -> None:
     collector.write_pending()
 
 
+def write_records_of_stream() -> None:
+    """Write the records of a request whose response has begun, so that `audit_response` does not."""
+    collector.write_pending()
+
+
 def _record_denied_response(request: HttpRequest, response: ErrorResponse) -> None:
     error, actor = response.error, request.META.get("icekeeper.actor", ANONYMOUS)
     if isinstance(error, GenuineTokenRejected):

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PROJECTS = ("icekeeper", "catalog", "management", "storage", "tasks", "tenancy")
+PROJECTS = ("icekeeper", "catalog", "events", "management", "storage", "tasks", "tenancy")
 
 ACTS_AS_THE_SERVER = {
     "management/management/": "commands",
@@ -22,6 +22,7 @@ ACTS_AS_THE_SERVER = {
     "tasks/workers/worker.py": "periodic jobs",
     "tasks/workers/celery_beat.py": "periodic jobs",
     "tenancy/services/openfga_import.py": "the command `copy_grants`",
+    "tenancy/services/task_events.py": "events of tasks that a worker ended",
     "tenancy/audit/collector.py": "records that it lost records, and seals",
 }
 """Who names `INTERNAL`, and as what. Nothing that a request gets to."""

@@ -17,7 +17,7 @@ from events.selectors.feed_waits import follow
 from events.selectors.publication_watch import WaitSlot
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.client_link import ClientLink
-from tenancy.audit.collector import collector
+from tenancy.audit.occurrences import write_records_of_stream
 
 MEDIA_TYPE: Final = "text/event-stream"
 RETRY_MS: Final = 2000
@@ -53,7 +53,7 @@ class EventStream:
             self._require_permitted()
         except CatalogError as error:
             logger.info("a stream of events ended: %s", error.message)
-            collector.write_pending()
+            write_records_of_stream()
             return False
         return True
 
