@@ -12,7 +12,6 @@ import pytest
 from events.models import DeadLetter, EventSink
 from events.services.sinks import SinkSettings, create_sink
 from events.sinks.port import DeliveryError
-from management.templatetags.console import grouped
 from storage.models import Warehouse
 from storage.secrets.stores import read_secret
 from tenancy.actor import INTERNAL
@@ -37,6 +36,11 @@ def admin(grants: None, open_as: Open, monkeypatch: pytest.MonkeyPatch) -> Brows
     keep_secrets(monkeypatch)
     monkeypatch.setattr("tenancy.authz.permissions.is_instance_admin", lambda actor: actor.user_id == "oidc~instance")
     return open_as("instance")
+
+
+def shown(number: int) -> str:
+    """Return a number as the text of a page has it."""
+    return f"{number:,}".replace(",", " ")
 
 
 @pytest.fixture
@@ -73,7 +77,7 @@ def test_the_list_shows_the_progress(admin: Browser, sink: EventSink) -> None:
     EventSink.objects.update(failures=2, last_error="the webhook responded with status 503", position=1)
     lag = publish_everything() - 1
     text = main_text(admin.get("/ui/event-sink/"))
-    assert re.search(rf"pipeline Webhook failing 1 {grouped(lag)} .* ago 1 the webhook responded with status 503", text)
+    assert re.search(rf"pipeline Webhook failing 1 {shown(lag)} .* ago 1 the webhook responded with status 503", text)
     part = admin.get("/ui/event-sink/?part=list")
     assert part.text.startswith("{#") is False
     assert "<html" not in part.text
@@ -301,7 +305,7 @@ def test_a_test_event_is_sent(
 def test_events_are_replayed_after_a_question(admin: Browser, sink: EventSink) -> None:
     update("a")
     newest = publish_everything()
-    assert f"Events after 0, up to {grouped(newest)}, are kept." in main_text(admin.get(at(sink, "replay/")))
+    assert f"Events after 0, up to {shown(newest)}, are kept." in main_text(admin.get(at(sink, "replay/")))
     for start, expected in (
         ({"start": "earliest"}, 0),
         ({"start": "latest"}, newest),
