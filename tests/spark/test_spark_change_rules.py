@@ -15,6 +15,7 @@ from pyiceberg.types import StringType
 
 from tests.parts.server import CatalogServer
 from tests.spark.statement_fixtures import Sql, ids
+from tests.workers.wait_fixtures import until
 
 CreateRule = Callable[[str, dict[str, Any]], None]
 
@@ -52,6 +53,12 @@ def count_commits(server: CatalogServer, namespace: str) -> int:
     return sum(line["message"] == "request" and line["method"] == "POST" for line in logged)
 
 
+def require_commits(server: CatalogServer, namespace: str, number: int) -> None:
+    """Require that the log has this number of commits; a line is written after its response was sent."""
+    until(lambda: count_commits(server, namespace) >= number, seconds=10)
+    assert count_commits(server, namespace) == number
+
+
 def reason(namespace: str) -> str:
     return f"Rule 'compatible schemas' rejects the change of table {namespace}.orders: column amount is dropped"
 
@@ -61,14 +68,16 @@ def test_spark_shows_the_rule_that_stops_a_statement(
     retries: int | None, requests_sent: int, sql: Sql, orders: None, namespace: str, live_catalog: CatalogServer
 ) -> None:
     """Iceberg's Java library repeats each commit that gets a 409, four times by default."""
+    before = count_commits(live_catalog, namespace)
     if retries is not None:
         sql(f"ALTER TABLE ns.orders SET TBLPROPERTIES ('commit.retry.num-retries' = '{retries}')")
-    before = count_commits(live_catalog, namespace)
+        before += 1
+        require_commits(live_catalog, namespace, before)
     with pytest.raises(Py4JJavaError) as caught:
         sql("ALTER TABLE ns.orders DROP COLUMN amount")
     shown = caught.value.java_exception.toString()
     assert shown == f"org.apache.iceberg.exceptions.CommitFailedException: Commit failed: {reason(namespace)}"
-    assert count_commits(live_catalog, namespace) - before == requests_sent
+    require_commits(live_catalog, namespace, before + requests_sent)
     sql("ALTER TABLE ns.orders ADD COLUMN city STRING")
     sql("INSERT INTO ns.orders VALUES (2, 1.50, 'Rome')")
     assert ids(sql, "ns.orders") == [1, 2]
@@ -82,7 +91,7 @@ def test_pyiceberg_shows_the_rule_that_stops_an_update(
     with pytest.raises(CommitFailedException) as caught, table.update_schema() as update:
         update.delete_column("amount")
     assert str(caught.value) == f"ContractViolation: {reason(namespace)}"
-    assert count_commits(live_catalog, namespace) - before == 1
+    require_commits(live_catalog, namespace, before + 1)
     with table.update_schema() as update:
         update.add_column("city", StringType())
     assert "city" in catalog.load_table((namespace, "orders")).schema().column_names
