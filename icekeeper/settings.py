@@ -244,10 +244,7 @@ PERIODIC_JOBS = [
         offset=-60.0,
         where=Where.ONE_WORKER,
     ),
-    # Often, as it also limits the size of the events.
-    Job(
-        name="old-events", run="tenancy.changes.retention.delete_old_events", every=10 * MINUTE, where=Where.ONE_WORKER
-    ),
+    Job(name="old-events", run="tenancy.changes.retention.delete_old_events", every=6 * HOUR, where=Where.ONE_WORKER),
     Job(
         name="old-tokens",
         run="tenancy.services.access_tokens.delete_old_tokens",

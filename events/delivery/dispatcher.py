@@ -31,8 +31,12 @@ STUCK_SECONDS: Final = 300.0
 ERROR_PAUSE_SECONDS: Final = 5.0
 """Pause after an error of the database."""
 
+EVENTS_UNTIL_DELETION: Final = 100_000
+"""New events after which old ones are deleted: there is also a periodic job, but events can fill a disk before it."""
+
 PUBLICATION: Final = "event-publication"
 DELIVERY: Final = "event-delivery"
+DELETION: Final = "event-deletion"
 """Names under which runs are counted and logged, as if they were periodic jobs."""
 
 logger = logging.getLogger("icekeeper.events")
@@ -42,7 +46,7 @@ class Dispatcher:
     """Delivers events from `start` to `stop`; not while `is_paused` returns true (maintenance mode).
 
     `from_settings` are the names of the sinks of the settings, which this process can open; `create_rows` creates their
-    rows.
+    rows. `delete_old_events` is called after many new events.
     """
 
     def __init__(
@@ -52,10 +56,14 @@ class Dispatcher:
         open_sink: OpenSink,
         from_settings: Collection[str],
         create_rows: Callable[[], None],
+        delete_old_events: Callable[[], object],
         is_paused: Callable[[], bool],
     ) -> None:
         self._server_id, self._open_sink, self._is_paused = server_id, open_sink, is_paused
         self._from_settings, self._create_rows = from_settings, create_rows
+        self._delete_old_events = delete_old_events
+        self._deleted_at = 0
+        """Published position at the last deletion of old events."""
         self._has_rows = False
         self._has_pause = False
         self._publisher = Publisher()
@@ -121,6 +129,9 @@ class Dispatcher:
         if now >= self._extend_at and self._runners:
             self._extend_at = now + EXTEND_SECONDS
             self._extend()
+        if state.published - self._deleted_at >= EVENTS_UNTIL_DELETION:
+            self._deleted_at = state.published
+            Thread(target=run_job, args=(DELETION, self._delete_old_events), name="old-events", daemon=True).start()
         if now >= self._claim_at:
             self._claim_at = now + CLAIM_SECONDS
             self._claim()

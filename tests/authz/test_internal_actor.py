@@ -21,6 +21,7 @@ ACTS_AS_THE_SERVER = {
     "tasks/workers/execution.py": "tasks",
     "tasks/workers/worker.py": "periodic jobs",
     "tasks/workers/celery_beat.py": "periodic jobs",
+    "events/worker.py": "deletion of old events",
     "tenancy/services/openfga_import.py": "the command `copy_grants`",
     "tenancy/services/task_events.py": "events of tasks that a worker ended",
     "tenancy/audit/collector.py": "records that it lost records, and seals",

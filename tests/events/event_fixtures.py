@@ -92,6 +92,7 @@ def dispatcher(
     *,
     from_settings: Sequence[str] = (),
     is_paused: Callable[[], bool] = lambda: False,
+    delete_old_events: Callable[[], object] = lambda: None,
 ) -> Dispatcher:
     """Return a dispatcher that has not started, for which each sink of the database is `sink`."""
     return Dispatcher(
@@ -99,5 +100,6 @@ def dispatcher(
         open_sink=sink if not isinstance(sink, Sink) else lambda _: sink,
         from_settings=from_settings,
         create_rows=lambda: None,
+        delete_old_events=delete_old_events,
         is_paused=is_paused,
     )

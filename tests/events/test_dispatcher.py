@@ -140,3 +140,19 @@ def test_one_run_delivers_everything() -> None:
     assert (len(sink.received), sink.sends) == (2400, [500, 500, 200] * 2)
     dispatcher(sink).run_once()
     assert len(sink.received) == 2400
+
+
+def test_old_events_are_deleted_after_many_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVENTS_UNTIL_DELETION", 10)
+    deletions: list[int] = []
+    sink = SinkInMemory(accept, keeps_order=True)
+    update("t")
+    with running(dispatcher(sink, delete_old_events=lambda: deletions.append(newest_position()))):
+        time.sleep(0.3)
+        before = len(deletions)
+        assert before <= 1, "positions of earlier tests count"
+        update(*["t"] * 10)
+        wait_until(lambda: len(deletions) == before + 1)
+        update("t")
+        time.sleep(0.3)
+    assert len(deletions) == before + 1

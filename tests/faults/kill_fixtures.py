@@ -238,7 +238,9 @@ def kill_at_step_after_step(act: Callable[[int], Callable[[], Any]], check: Call
         doing = act(step)
         events, records = (set(model.objects.values_list("pk", flat=True)) for model in (OutboxEvent, AuditRecord))
         has_lived = run_and_die(doing, step)
-        new_events = OutboxEvent.objects.exclude(pk__in=events).order_by("event_index").values_list("type", flat=True)
+        # A task that ended is a change of its own: a purge in the way of a create succeeds although the create dies.
+        of_objects = OutboxEvent.objects.exclude(pk__in=events).exclude(object_key__startswith="task:")
+        new_events = of_objects.order_by("event_index").values_list("type", flat=True)
         new_records = AuditRecord.objects.exclude(pk__in=records).order_by("event").values_list("event", flat=True)
         recorded = (tuple(new_events), tuple(new_records))
         is_new = check(step)
