@@ -1,4 +1,4 @@
-"""Reads of the rules about changes, and of what they found, for callers who may manage them."""
+"""Reads of the rules about changes, and of what they found, for callers with the permission to manage them."""
 
 from __future__ import annotations
 

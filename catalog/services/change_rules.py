@@ -44,7 +44,7 @@ _SEES_EVERYTHING: Final = {
     Securable.Type.VIEW: Can.GET_METADATA,
     Securable.Type.GENERIC_TABLE: Can.GET_METADATA,
 }
-"""The action of those who may read the metadata of an object and of all objects in it: on the server operators, else
+"""The action that allows to read the metadata of an object and of all objects in it: on the server operators, else
 all who have `describe` on the object itself. (`GET_METADATA` on a namespace is also allowed for one table in it.)"""
 
 _COUNT_CHANGE: Final = """

@@ -141,6 +141,8 @@ class Delivery:
         sent = _SentEvents(events, self.position)
         for indexes in self._waves(events):
             if self.is_stopping or time.monotonic() - self._recorded_at > RECORD_SECONDS:
+                require_lease(self.lease)  # also while the first event of the batch is not done
+                self._recorded_at = time.monotonic()
                 self._record(sent.take_progress())
             if self.is_stopping:
                 return

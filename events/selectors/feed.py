@@ -1,4 +1,4 @@
-"""The feed of events: pages in the order of positions, for callers who may read the events of an object.
+"""The feed of events: pages in the order of positions, for callers with the permission to read events.
 
 The position of the last event is the cursor. A page can be empty before the end of the feed, as filters without an
 index compare a limited number of events.

@@ -341,6 +341,21 @@ def test_progress_is_recorded_within_a_batch_and_a_pause_ends_it(
     assert sink.numbers("a") == [1, 2, 3, 4]
 
 
+def test_a_pause_is_noticed_while_no_progress_can_be_recorded(row: EventSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECORD_SECONDS", -1)
+    update("a", "a", "b", "c", "d")  # the second one of `a` is sent last
+
+    def respond(event: CloudEvent) -> None:
+        if event.key == "b":
+            EventSink.objects.update(is_paused=True, lease=row.lease + 10, leased_until=None)
+
+    sink = SinkInMemory(respond, keeps_order=False)
+    sink.max_events = 1
+    with pytest.raises(LeaseLost):
+        open_delivery(sink).deliver(published())
+    assert [each.key for each in sink.received] == ["a", "b"]
+
+
 def test_a_stop_ends_a_batch_and_keeps_its_progress(row: EventSink) -> None:
     update(*["a"] * 5)
 

@@ -11,6 +11,7 @@ from catalog.identifiers import Identifier
 from catalog.models import GenericTable, Namespace, Tabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of, read_metadata_document
 from catalog.selectors.tables.targets import CurrentTabular, Target
+from catalog.services.approval.approve import require_approval
 from catalog.services.approval.port import ChangeAction, Metadata, ProposedChange
 from catalog.services.approval.tags import TagReader
 from icekeeper.kernel.db.sql import batches
@@ -23,22 +24,22 @@ BATCH_SIZE = 500
 """Rows that one statement reads."""
 
 
+def require_approved_creation(
+    actor: Actor, target: Target, kind: Tabular.Kind, metadata: Metadata, *, action: ChangeAction = ChangeAction.CREATE
+) -> None:
+    """Require the approval of the creation of the tabular that `target` names. Raises as `require_approval`."""
+    require_approval(
+        target.rules_version,
+        lambda: [propose_creation(actor, target, kind, metadata, action=action)],
+        warehouse_id=target.warehouse_id,
+    )
+
+
 def propose_creation(
     actor: Actor, target: Target, kind: Tabular.Kind, metadata: Metadata, *, action: ChangeAction = ChangeAction.CREATE
 ) -> ProposedChange:
     """Return the creation of the tabular that `target` names, which does not exist."""
-    identifier = target.identifier
-    return ProposedChange(
-        action=action,
-        object_type=Securable.Type(kind.value),
-        actor=actor,
-        project_id=target.project_id,
-        warehouse_id=target.warehouse_id,
-        levels=identifier.levels,
-        name=identifier.name,
-        namespace_id=target.namespace_id,
-        proposed=metadata,
-    )
+    return _of_target(action, actor, target, Securable.Type(kind.value), proposed=metadata)
 
 
 def propose_commit(
@@ -97,20 +98,24 @@ def _of_current(
     read_current: Callable[[], Metadata | None],
     **more: Any,
 ) -> ProposedChange:
-    identifier = target.identifier
+    return _of_target(
+        action, actor, target, Securable.Type(current.kind), object_id=current.id, uuid=current.uuid,
+        read_current=read_current, **{"namespace_id": current.namespace_id} | more,
+    )  # fmt: skip
+
+
+def _of_target(
+    action: ChangeAction, actor: Actor, target: Target, object_type: Securable.Type, **more: Any
+) -> ProposedChange:
     return ProposedChange(
         action=action,
-        object_type=Securable.Type(current.kind),
+        object_type=object_type,
         actor=actor,
         project_id=target.project_id,
         warehouse_id=target.warehouse_id,
-        levels=identifier.levels,
-        name=identifier.name,
-        object_id=current.id,
-        uuid=current.uuid,
-        namespace_id=current.namespace_id,
-        read_current=read_current,
-        **more,
+        levels=target.identifier.levels,
+        name=target.identifier.name,
+        **{"namespace_id": target.namespace_id} | more,
     )
 
 

@@ -33,9 +33,8 @@ from catalog.selectors.access.files import TabularFiles, with_client_scheme
 from catalog.selectors.tables.load import LoadedTabular, StagedTable
 from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables.targets import CurrentTabular, Target, find_target
-from catalog.services.approval.approve import require_approval
 from catalog.services.approval.port import ChangeAction
-from catalog.services.approval.proposals import propose_creation
+from catalog.services.approval.proposals import require_approved_creation
 from catalog.services.commit.pointer import CommitFacts, commit_facts, insert_version, snapshot_row
 from catalog.services.commit.revisions import delete_orphaned_metadata, inline_or_none, serialize_metadata
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id
@@ -130,11 +129,7 @@ def create_table(
     if stage:
         require_own_folder(target, metadata)
     action = ChangeAction.STAGE if stage else ChangeAction.CREATE
-    require_approval(
-        target.rules_version,
-        lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata, action=action)],
-        warehouse_id=target.warehouse_id,
-    )
+    require_approved_creation(actor, target, Tabular.Kind.TABLE, metadata, action=action)
     if is_foreseeable(metadata["location"], table_uuid):
         require_empty_location(actor, target, metadata["location"], idempotency_key)
     if not stage:
@@ -223,11 +218,7 @@ def finish_staged_create(
     )
     metadata = first.metadata
     require_format_version(target, metadata["format-version"])
-    require_approval(
-        target.rules_version,
-        lambda: [propose_creation(actor, target, Tabular.Kind.TABLE, metadata)],
-        warehouse_id=target.warehouse_id,
-    )
+    require_approved_creation(actor, target, Tabular.Kind.TABLE, metadata)
     try:
         return create_tabular(
             actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=None, idempotency_key=idempotency_key,

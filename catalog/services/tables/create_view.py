@@ -21,7 +21,7 @@ from catalog.selectors.tables.load import LoadedTabular
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from catalog.selectors.tables.targets import find_target, find_target_of_commit
 from catalog.services.approval.approve import require_approval
-from catalog.services.approval.proposals import propose_commit, propose_creation
+from catalog.services.approval.proposals import propose_commit, require_approved_creation
 from catalog.services.commit.expected_properties import require_properties
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import CommitRequest, revise, write_revisions
@@ -74,9 +74,7 @@ def create_view(
         view_uuid=str(view_uuid),
     )
     check_times(metadata, now_ms())
-    require_approval(
-        target.rules_version, lambda: [propose_creation(actor, target, VIEW, metadata)], warehouse_id=warehouse_id
-    )
+    require_approved_creation(actor, target, VIEW, metadata)
     if location is None and is_foreseeable(metadata["location"], view_uuid):
         run_pending_purges(actor, target, metadata["location"])
     request = {
