@@ -91,6 +91,9 @@ class RuleScope:
         return found
 
 
+_SERVER: Final = RuleScope(Securable.Type.SERVER)
+
+
 @dataclass(frozen=True, slots=True)
 class ListedRule:
     """A rule with the names of its scope, None for an object that was deleted concurrently."""
@@ -191,11 +194,10 @@ _RESULTS: Final = {event.value: result for result, event in EVENTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class FindingFilters:
-    """Findings of a rule, or about an object and what is in a warehouse, or else of the project. None: any result."""
+    """Findings of a rule, or else about an object and what is in it. None: any result."""
 
-    project_id: str
     rule_id: UUID | None = None
-    scope: RuleScope | None = None
+    scope: RuleScope = _SERVER
     result: FindingResult | None = None
 
 
@@ -204,22 +206,18 @@ def list_rule_findings_for(
 ) -> tuple[list[ListedFinding], str | None]:
     """List findings, newest first, and the token of the next page: what the audit trail still has of them.
 
-    Needs the permission to manage rules on the scope of the rule, on the object, or on the project. Raises
-    `ChangeRuleNotFound`, the "no such" error of the object, and `Forbidden`.
+    Needs the permission to manage rules on the scope of the rule, or on the object. Raises `ChangeRuleNotFound`, the
+    "no such" error of the object, and `Forbidden`.
     """
     rows = AuditRecord.objects.using(settings.READ_DATABASE)
     rows = rows.filter(event__in=_RESULTS if filters.result is None else [EVENTS[filters.result].value])
     if filters.rule_id is not None:
         get_change_rule_for(actor=actor, rule_id=filters.rule_id)
         rows = rows.filter(details__contains=f'"rule":"{filters.rule_id}"')
-    elif filters.scope is not None:
+    else:
         target = filters.scope.find()
         require_permission(actor, Can.MANAGE_RULES, *target.ref, missing=target.missing)
         rows = rows.filter(_about(target.ref))
-    else:
-        project = ObjectRef(Securable.Type.PROJECT, filters.project_id)
-        require_permission(actor, Can.MANAGE_RULES, *project)
-        rows = rows.filter(_about(project))
     if page.token:
         at, record_id = page.after_time_and_id()
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
@@ -242,6 +240,8 @@ def _about(ref: ObjectRef) -> Q:
             return Q(project_id=str(ref.id)) & (Q() if created is None else Q(at__gte=created))
         case Securable.Type.WAREHOUSE:
             return own | Q(details__contains=f'"warehouse":"{ref.id}"')
+        case Securable.Type.NAMESPACE:
+            return own | Q(details__contains=f'"{ref.id}":"')
         case _:
             return own
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from management.admin.navigation import Crumb, Text
 from management.admin.pages import Page
+from management.admin.times import incomplete_form
 
 FORM: Final = "form"
 """Where the message of an error is shown that is about none of the fields."""
@@ -63,6 +64,13 @@ class FormPage(Page):
     def text(self, name: str) -> str:
         """Return a field of the form that was sent, with the line ends that are stored; empty if it is missing."""
         return self.request.POST.get(name, "")[:MAX_TEXT_LENGTH].replace("\r\n", "\n")
+
+    def version(self) -> int:
+        """Return the version of the object that the form was filled from, its hidden field. Raises `BadRequest`."""
+        text = self.text("version")
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):  # noqa: PLR2004 - digits
+            raise incomplete_form()
+        return int(text)
 
     def lines(self, name: str) -> list[str]:
         """Return the lines of a field that are not empty, without spaces at their ends."""

@@ -29,7 +29,7 @@ class Pager:
 
 
 def read_pager(
-    request: HttpRequest, kind: str, *bounds: object, parameter: str = "after", **filters: str | None
+    request: HttpRequest, kind: str, /, *bounds: object, parameter: str = "after", **filters: str | None
 ) -> Pager:
     """Return the requested page of the list `kind`, whose tokens are valid with the same bounds and filters only."""
     given = {key: value for key, value in filters.items() if value}

@@ -79,6 +79,7 @@ GROUPS: Final = (
             Entry("warehouses", _("Warehouses"), "warehouse", "admin:warehouses"),
             Entry("tasks", _("Tasks"), "tasks", "admin:tasks", key="t"),
             Entry("statistics", _("Statistics"), "statistics", "admin:statistics"),
+            Entry("change-rules", _("Change rules"), "rule", "admin:change-rules"),
             Entry("audit", _("Audit"), "audit", "admin:audit"),
             Entry("events", _("Events"), "branch", "admin:events"),
             Entry("event-sinks", _("Event sinks"), "cloud", "admin:event-sinks"),

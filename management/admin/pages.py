@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -15,6 +16,12 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from django.views.generic import View
 
+from catalog.services.approval.approve import (
+    MAX_OVERRIDE_LENGTH,
+    ContractViolation,
+    can_override,
+    override_rules,
+)
 from icekeeper.kernel.errors.responses import ErrorResponse, error_response
 from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.http.base_url import base_path
@@ -24,6 +31,11 @@ from tenancy.actor import Actor
 from tenancy.authz.permission_epoch import share_reads
 
 _READING: Final = frozenset({"GET", "HEAD"})
+
+OVERRIDE: Final = "override-reason"
+"""Field of all forms: the reason for which the user overrides rules about changes."""
+
+_NOT_SENT_AGAIN: Final = frozenset({OVERRIDE, "csrfmiddlewaretoken"})
 
 MAX_QUERY_LENGTH: Final = 255
 """Characters of a text in an address that are read."""
@@ -47,7 +59,11 @@ class Page(View):
             if request.method in _READING:
                 with share_reads():
                     return super().dispatch(request, *args, **kwargs)
-            return super().dispatch(request, *args, **kwargs)
+            reason = request.POST.get(OVERRIDE, "").strip()
+            with override_rules(reason) if reason else nullcontext():
+                return super().dispatch(request, *args, **kwargs)
+        except ContractViolation as error:
+            return _veto_page(request, error)
         except Exception as error:  # noqa: BLE001 - every error gets a page
             return error_page(request, error)
 
@@ -111,6 +127,30 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
     if "Retry-After" in found.headers:
         response.headers["Retry-After"] = found.headers["Retry-After"]
     return response
+
+
+def _veto_page(request: HttpRequest, error: ContractViolation) -> HttpResponse:
+    """Return the page of a change that rules rejected, with its status and log line.
+
+    For users who can override the rules it has the form that was sent, and a field for the reason.
+    """
+    found = error_response(error)
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    sent = [(name, value) for name, values in request.POST.lists() for value in values if name not in _NOT_SENT_AGAIN]
+    title = _("A rule rejects the change")
+    context = {
+        **shell_context(request),
+        "title": title,
+        "breadcrumb": [Crumb(title)],
+        "message": error.message,
+        "sent": sent if can_override(actor, error.scopes) else None,
+        "override": OVERRIDE,
+        "reason": request.POST.get(OVERRIDE, ""),
+        "max_length": MAX_OVERRIDE_LENGTH,
+        "back_url": _page_before(request),
+    }
+    page = render_to_string("console/veto.html", context, request)
+    return ErrorResponse(page, error, found.error_id, content_type="text/html; charset=utf-8")
 
 
 def _page_before(request: HttpRequest) -> str | None:

@@ -40,6 +40,11 @@ from management.admin.catalog.restore import RestorePage, UndoDropAction
 from management.admin.catalog.search import SearchPage
 from management.admin.catalog.tabular_forms import TabularDropPage, TabularRenamePage
 from management.admin.catalog.tabulars import FilesReadingPage, GenericTablePage, TablePage, ViewPage
+from management.admin.change_rules.evaluation import EvaluatePage
+from management.admin.change_rules.findings import FindingsPage
+from management.admin.change_rules.rule import ChangeRuleDeletePage, ChangeRulePage
+from management.admin.change_rules.rule_forms import RuleAddPage, RuleEditPage
+from management.admin.change_rules.rules import ChangeRulesPage
 from management.admin.events.events import EventPage, EventsPage
 from management.admin.events.sink_forms import SinkAddPage, SinkEditPage
 from management.admin.events.sink_questions import DeadLettersDeletePage, ReplayPage, SinkDeletePage, SkipPage
@@ -72,6 +77,7 @@ WAREHOUSE = "warehouse/<uuid:warehouse_id>"
 NAMESPACE = f"{WAREHOUSE}/namespace/<uuid:namespace_id>"
 TABULAR = f"{WAREHOUSE}/<slug:kind>/<uuid:object_id>"
 ACCESS = "access/object/<str:key>"
+RULE = "change-rule/<uuid:rule_id>"
 SINK = "event-sink/<uuid:sink_id>"
 
 urlpatterns = [
@@ -120,6 +126,13 @@ urlpatterns = [
     page(f"{SINK}/delete/", SinkDeletePage, "event-sink-delete"),
     page(f"{SINK}/dead-letters/delete/", DeadLettersDeletePage, "dead-letters-delete"),
     page(f"{SINK}/dead-letter/<int:position>/", DeadLetterPage, "dead-letter"),
+    page("change-rule/", ChangeRulesPage, "change-rules"),
+    page("change-rule/add/", RuleAddPage, "change-rule-add"),
+    page("change-rule/findings/", FindingsPage, "change-rule-findings"),
+    page(f"{RULE}/", ChangeRulePage, "change-rule"),
+    page(f"{RULE}/edit/", RuleEditPage, "change-rule-edit"),
+    page(f"{RULE}/evaluate/", EvaluatePage, "change-rule-evaluate"),
+    page(f"{RULE}/delete/", ChangeRuleDeletePage, "change-rule-delete"),
     page("warehouse/", WarehousesPage, "warehouses"),
     page("warehouse/add/", WarehouseAddPage, "warehouse-add"),
     page(f"{WAREHOUSE}/", WarehousePage, "warehouse"),

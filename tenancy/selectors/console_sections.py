@@ -26,6 +26,7 @@ ON_SERVER: Final = {
     "audit": Can.READ_AUDIT,
     "events": Can.READ_EVENTS,
     "event-sinks": Can.MANAGE_EVENT_SINKS,
+    "change-rules": Can.MANAGE_RULES,
 }
 ON_A_PROJECT: Final = {
     "sql": Can.INCLUDE_IN_LIST,
@@ -33,10 +34,11 @@ ON_A_PROJECT: Final = {
     "tags": Can.LIST_TAGS,
     "audit": Can.READ_AUDIT,
     "events": Can.READ_EVENTS,
+    "change-rules": Can.MANAGE_RULES,
     "statistics": Can.GET_ENDPOINT_STATISTICS,
 }
-"""`audit` and `events` need the permission on the server, or on one project. `sql` needs a permission on something in a
-project: which tables a user can read is not known without a look at all of them."""
+"""`audit`, `events` and `change-rules` need the permission on the server, or on one project. `sql` needs a permission
+on something in a project: which tables a user can read is not known without a look at all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,22 @@ def test_dry_run_reports_and_allows(
     assert rules.get("/findings?result=overridden").json()["findings"] == []
 
 
+def test_findings_of_a_namespace_are_those_of_everything_in_it(
+    catalog: ApiClient, namespace: str, create_rule: CreateRule, rules: ApiClient, warehouse: Warehouse
+) -> None:
+    for levels in (["ns", "inner"], ["other"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    outer, inner, other = Namespace.objects.order_by("created_at")
+    create_rule("naming", NAMING | {"namespace": ["x.*"]}, mode="dry-run")
+    assert catalog.post("/namespaces/ns%1Finner/tables", NEW | {"name": "deep"}).status == 200
+    assert catalog.post("/namespaces/other/tables", NEW | {"name": str(inner.pk)}).status == 200
+    assert catalog.post("/namespaces", {"namespace": ["ns", "late"]}).status == 200
+    for scope, names in ((outer, ["late", "deep"]), (inner, ["deep"]), (other, [str(inner.pk)])):
+        query = f"scopeType=namespace&scopeId={scope.pk}&warehouseId={warehouse.pk}"
+        found = rules.get(f"/findings?{query}").json()["findings"]
+        assert [each["names"][-1] for each in found] == names
+
+
 def test_findings_of_an_earlier_project_with_the_same_id_are_not_shown(
     catalog: ApiClient, namespace: str, create_rule: CreateRule, rules: ApiClient
 ) -> None:

@@ -64,6 +64,8 @@ class Objects:
     """The position of a dead letter of the sink."""
     event: str
     """The position of an event of the warehouse."""
+    rule: str
+    """A rule of the warehouse, with a finding."""
     user: str = "oidc~engineer"
 
     @property
@@ -102,7 +104,7 @@ def list_pages(of: Objects) -> list[ListPage]:
     users = {f"/ui/user/{each}/": f'"{each}"' for each in ("oidc~lead", "oidc~guest", of.user, of.account)}
     roles = {f"/ui/role/{each}/": f'"{each}"' for each in (of.role, of.inner_role)}
     tables = {f"/table/{each}/": each for each in (of.table, of.hidden_table)}
-    dropped = {each: each for each in of.dropped}
+    dropped, rule = {each: each for each in of.dropped}, {f"/ui/change-rule/{of.rule}/": f'"{of.rule}"'}
     tasks = {f"{at}/task/{each}/": f'"task-id":"{each}"' for each in of.tasks.values()}
     in_project, who = urlencode({"project": of.project}), urlencode({"who": f"user:{of.user}", "project": of.project})
     principal = urlencode({"principalUser": of.user})
@@ -123,6 +125,14 @@ def list_pages(of: Objects) -> list[ListPage]:
                  {f"/ui/event-sink/{of.sink}/dead-letter/{of.letter}/": f'"position":{of.letter}'}),
         ListPage(f"/ui/event/?{in_project}", ApiCall(f"/events?limit=1000&projectId={of.project}"),
                  {f"/ui/event/{of.event}/": f'"position":"{of.event}"'}),
+        ListPage("/ui/change-rule/", ApiCall("/change-rules"), rule),
+        ListPage(f"/ui/change-rule/?object=warehouse:{of.warehouse}",
+                 ApiCall(f"/change-rules?scopeType=warehouse&scopeId={of.warehouse}&effective=true"), rule),
+        ListPage(f"/ui/change-rule/findings/?{in_project}", ApiCall("/change-rules/findings"), rule),
+        ListPage(f"/ui/change-rule/findings/?object=warehouse:{of.warehouse}",
+                 ApiCall(f"/change-rules/findings?scopeType=warehouse&scopeId={of.warehouse}"), rule),
+        ListPage(f"/ui/change-rule/{of.rule}/", ApiCall(f"/change-rules/findings?ruleId={of.rule}"),
+                 {f"{at}/table/{of.table}/": of.table}),
         ListPage("/ui/service-account/", ApiCall("/service-account"), {"/ui/service-account/": "service-accounts"}),
         ListPage(f"/ui/tag/?{in_project}", ApiCall("/tag-definition"), {f"/ui/tag/{of.tag}/": of.tag}),
         ListPage(f"/ui/tag/{of.tag}/", ApiCall(f"/tag-definition/{of.tag}"), {of.tag: of.tag}),
@@ -157,9 +167,14 @@ def pages_with_actions(of: Objects) -> dict[str, ApiCall]:
     dropped = f"?warehouse={of.warehouse}&target=table:{next(iter(of.dropped.values()))}"
     task = of.tasks[next(iter(of.dropped))]
     sinks, sink = ApiCall("/event-sinks"), f"/ui/event-sink/{of.sink}"
+    rule = ApiCall(f"/change-rules/{of.rule}")
     return {
         f"/ui/event/{of.event}/?project={of.project}": ApiCall(f"/events?projectId={of.project}"),
         f"/ui/event/{of.event}/?warehouse={of.warehouse}": ApiCall(f"/events?warehouseId={of.warehouse}"),
+        **{f"/ui/change-rule/{of.rule}/{page}/": rule for page in ("edit", "evaluate", "delete")},
+        f"/ui/change-rule/add/?object=project:{of.project}": ApiCall(
+            f"/change-rules?scopeType=project&scopeId={of.project}"
+        ),
         "/ui/event-sink/add/": sinks,
         **{f"{sink}/{page}/": sinks for page in ("edit", "replay", "skip", "delete", "dead-letters/delete")},
         f"{sink}/dead-letter/{of.letter}/": sinks,

@@ -102,6 +102,7 @@ def _name_of_list(address: str, of: Objects) -> str:
         of.role: "{role}", of.inner_role: "{inner role}", of.token: "{token}", of.tag: "{tag}",
         of.account.partition("~")[2]: "{account}", next(iter(of.dropped.values())): "{dropped}",
         of.tasks[next(iter(of.dropped))]: "{task}", of.project_task: "{project task}", of.sink: "{sink}",
+        of.rule: "{rule}",
         f"/event/{of.event}/": "/event/{event}/",
     }  # fmt: skip
     for found, kind in named.items():

@@ -9,6 +9,9 @@ import pytest
 from django.db import transaction
 from django.urls import resolve
 
+from catalog.models import ChangeRule, Tabular
+from catalog.selectors.change_rules import RuleScope
+from catalog.services.change_rules import RuleContent, create_change_rule
 from events.models import DeadLetter
 from events.services.sinks import SinkSettings, create_sink
 from icekeeper.kernel.clock import now
@@ -17,7 +20,9 @@ from management.admin.urls import urlpatterns
 from management.endpoint_statistics import CallCount, CallKey, record_calls
 from tasks.models import Task
 from tenancy.actor import INTERNAL
-from tenancy.models import OutboxEvent, User
+from tenancy.audit.collector import collector
+from tenancy.audit.rule_findings import FindingResult, RuleFinding, record_rule_finding
+from tenancy.models import OutboxEvent, Securable, User
 from tenancy.models.securable import ObjectRef
 from tenancy.services.access_tokens import create_token
 from tests.console.conftest import Open
@@ -33,7 +38,7 @@ SOME_ID = str(UUID(int=7))
 NO_IDS = Ids(SOME_ID, "p", SOME_ID, SOME_ID, *({"open": SOME_ID, "closed": SOME_ID} for _ in range(3)))
 NO_OBJECTS = Objects(
     "p", SOME_ID, SOME_ID, SOME_ID, SOME_ID, {"open.b": SOME_ID}, {"open.b": SOME_ID}, SOME_ID, SOME_ID,
-    SOME_ID, f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID, SOME_ID, "1", "1",
+    SOME_ID, f"icekeeper~{SOME_ID}", SOME_ID, SOME_ID, SOME_ID, "1", "1", SOME_ID,
 )  # fmt: skip
 
 
@@ -110,13 +115,32 @@ def objects(
         error=MARKUP,
         event='{"name": "<img src=x>"}',
     )
+    rule = create_rule_with_finding(ids)
     event = OutboxEvent.objects.filter(warehouse_id=ids.warehouse).order_by("-position")[0]
     return Objects(
         ids.project, ids.warehouse, ids.open, ids.tables["open"], ids.tables["closed"],
         {name: dropped[name] for name in ("open.b", "closed.b")}, {name: of_table[dropped[name]] for name in dropped},
         str(of_project.pk), outer, inner, account, str(token), tag,
-        str(sink.pk), str(letter.position), str(event.position),
+        str(sink.pk), str(letter.position), str(event.position), str(rule.pk),
     )  # fmt: skip
+
+
+def create_rule_with_finding(ids: Ids) -> ChangeRule:  # noqa: F811
+    """Create a rule of the warehouse, and a record of a change of the visible table that it rejected."""
+    scope = RuleScope(Securable.Type.WAREHOUSE, ids.warehouse)
+    content = RuleContent(name=MARKUP, configuration={"properties": {MARKUP: None}}, is_enabled=False)
+    rule = create_change_rule(actor=INTERNAL, scope=scope, kind="required-properties", content=content)
+    table = Tabular.objects.get(uuid=ids.tables["open"])
+    details = {
+        "named": MARKUP, "kind": rule.kind, "violation": MARKUP, "warehouse": ids.warehouse, "levels": [MARKUP],
+        "uuid": ids.tables["open"],
+    }  # fmt: skip
+    finding = RuleFinding(
+        FindingResult.VETOED, "commit", ObjectRef(Securable.Type.TABLE, table.pk), ids.project, rule.pk, details
+    )
+    record_rule_finding(actor=INTERNAL, finding=finding)
+    collector.write_pending()
+    return rule
 
 
 def test_pages_agree_with_the_apis(objects: Objects, open_as: Open) -> None:

@@ -138,7 +138,9 @@ class EventBench:
 
 
 def _set_paused(server: CatalogServer, *, is_paused: bool) -> None:
-    """Pause the sink, or let it continue with the next event; wait until its worker has noticed."""
+    """Pause the sink, or let it continue with the next event; wait until a worker delivers to it."""
+    if rows(server, "SELECT is_paused FROM events_eventsink") == [(is_paused,)]:
+        return
     rows(server, _CHANGE.format(is_paused=is_paused))
     until = time.monotonic() + 10
     while not is_paused and not rows(server, "SELECT 1 FROM events_eventsink WHERE leased_until IS NOT NULL"):

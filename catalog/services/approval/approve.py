@@ -7,7 +7,7 @@ result except approval is audited, whether the request succeeds or not. No datab
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,9 +19,15 @@ from django.db import DatabaseError, InterfaceError
 
 from catalog.selectors.tables.targets import RulesVersion
 from catalog.services.approval.port import ProposedChange
-from catalog.services.approval.rule_set import Rule, read_rules_version, rules_of_version, server_rules
+from catalog.services.approval.rule_set import (
+    Rule,
+    path_of_namespace,
+    read_rules_version,
+    rules_of_version,
+    server_rules,
+)
 from icekeeper.kernel import metrics, request_context
-from icekeeper.kernel.errors.types import BadRequest, CommitContended, Conflict, RequestTimeout
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, CommitContended, RequestTimeout
 from icekeeper.kernel.names import hidden_character
 from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor
@@ -29,6 +35,7 @@ from tenancy.audit.rule_findings import FindingResult, RuleFinding, record_rule_
 from tenancy.authz.actions import Can
 from tenancy.authz.permission_epoch import permission_epoch
 from tenancy.authz.permissions import check_permissions
+from tenancy.models import Securable
 from tenancy.models.securable import parse_securable_id
 
 MAX_REASONS: Final = 10
@@ -46,10 +53,17 @@ NOT_OF_THE_RULE: Final = (DatabaseError, InterfaceError, RequestTimeout)
 logger = logging.getLogger("icekeeper.approval")
 
 
-class ContractViolation(Conflict):
-    """A rule rejected the change. Not final: the rule may be changed or deleted before a retry."""
+class ContractViolation(CatalogError):
+    """Rules rejected the change; `scopes` are the securables that these are attached to.
 
-    wire_type, is_final = "ContractViolation", False
+    Not final: a rule may be changed or deleted before a retry. No `Conflict` with the stored state.
+    """
+
+    status, wire_type = 409, "ContractViolation"
+
+    def __init__(self, message: str, scopes: Collection[str]) -> None:
+        super().__init__(message)
+        self.scopes = scopes
 
 
 class RulesChanged(CommitContended):
@@ -145,8 +159,9 @@ def _settle(found: Iterable[Violation]) -> None:
     """Record all violations; raise an error for those of enforced rules that the caller does not override."""
     violations = list(found)
     enforced = [each for each in violations if each.rule.is_enforced]
+    scopes = dict.fromkeys(each.rule.scope for each in enforced)
     reason = _override_reason() if enforced else None
-    is_overridden = reason is not None and _may_override(enforced)
+    is_overridden = reason is not None and can_override(enforced[0].change.actor, scopes)
     for each in violations:
         result = FindingResult.REPORTED
         if each.rule.is_enforced:
@@ -154,7 +169,7 @@ def _settle(found: Iterable[Violation]) -> None:
         _record(each, result, reason)
     if enforced and not is_overridden:
         hint = "" if reason is None else ". You may not override this: it needs override_rules where a rule is attached"
-        raise ContractViolation(f"{_describe(enforced)}{hint}")
+        raise ContractViolation(f"{_describe(enforced)}{hint}", list(scopes))
 
 
 def _describe(enforced: Sequence[Violation]) -> str:
@@ -186,9 +201,8 @@ def override_rules(reason: str) -> Iterator[None]:
         context.override_reason = outer
 
 
-def _may_override(enforced: Sequence[Violation]) -> bool:
-    actor: Actor = enforced[0].change.actor
-    scopes = dict.fromkeys(each.rule.scope for each in enforced)
+def can_override(actor: Actor, scopes: Iterable[str]) -> bool:
+    """Return whether the actor has the permission to override the rules of all these securables."""
     return all(check_permissions(actor, [(Can.OVERRIDE_RULES, parse_securable_id(scope)) for scope in scopes]))
 
 
@@ -210,12 +224,23 @@ def _record(violation: Violation, result: FindingResult, override_reason: str | 
                 "scope": rule.scope,
                 "violation": violation.reason,
                 "warehouse": change.warehouse_id,
+                "namespaces": _namespaces_of(change),
                 "levels": [*levels] if name is None else [*levels, name],
                 **({} if change.uuid is None else {"uuid": change.uuid}),
                 **({} if result is not FindingResult.OVERRIDDEN else {"override": override_reason}),
             },
         ),
     )
+
+
+def _namespaces_of(change: ProposedChange) -> dict[str, str]:
+    """Return the namespaces that the object is in, of an existing namespace also its own: levels by id."""
+    if change.namespace_id is None:
+        return {}
+    prefix = f"{Securable.Type.NAMESPACE.value}:"
+    path = path_of_namespace(change.namespace_id)
+    ids = (each.removeprefix(prefix) for each in path if each.startswith(prefix))
+    return dict(zip(ids, change.levels, strict=False))
 
 
 def _require_same_rules(seen: list[RulesVersion]) -> None:

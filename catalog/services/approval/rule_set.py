@@ -89,7 +89,7 @@ class RuleSet:
         if self.has_namespaces:
             for namespace_id in (change.namespace_id, change.destination_namespace_id):
                 if namespace_id is not None:
-                    scopes |= dict.fromkeys(_path_of(namespace_id))
+                    scopes |= dict.fromkeys(path_of_namespace(namespace_id))
         if change.own_id is not None:
             scopes[change.own_id] = None
         return scopes
@@ -225,8 +225,11 @@ def _built(row: ChangeRule) -> Rule:
         return Rule(row.pk, row.name, row.kind, row.securable_id, is_enforced, denies, _Unusable(str(error)))
 
 
-def _path_of(namespace_id: UUID) -> tuple[str, ...]:
-    """Return the securables of a namespace and of what is above it, from the server down; empty if it was deleted."""
+def path_of_namespace(namespace_id: UUID) -> tuple[str, ...]:
+    """Return the securables of a namespace and of what is above it, from the server down; empty if it was deleted.
+
+    One statement, unless the path is cached.
+    """
     cached = _paths.get(namespace_id)
     if cached is not None:
         return cached.value

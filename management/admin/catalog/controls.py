@@ -1,4 +1,4 @@
-"""The controls at the head of namespaces, tables and views: each is shown with the permission for it only."""
+"""The controls at the head of warehouses and objects in them: each is shown with the permission for it only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from django.urls import reverse
 
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tables.change_preview import TabularChange, change_digest
+from management.admin.change_rules.rule_texts import rules_url
+from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.permissions import check_permissions
@@ -43,10 +45,15 @@ class Controls:
     drop_digest: str = ""
     edit_properties_url: str = ""
     add_namespace_url: str = ""
+    rules_url: str = ""
+    """The rules about changes that apply to it."""
 
 
-_OF_NAMESPACE: Final = (Can.SET_PROTECTION, Can.MOVE, Can.DELETE, Can.UPDATE_PROPERTIES, Can.CREATE_NAMESPACE)
-_OF_TABULAR: Final = (Can.SET_PROTECTION, Can.RENAME, Can.DROP)
+_OF_NAMESPACE: Final = (
+    Can.SET_PROTECTION, Can.MOVE, Can.DELETE, Can.UPDATE_PROPERTIES, Can.CREATE_NAMESPACE, Can.MANAGE_RULES,
+)  # fmt: skip
+_OF_TABULAR: Final = (Can.SET_PROTECTION, Can.RENAME, Can.DROP, Can.MANAGE_RULES)
+_OF_WAREHOUSE: Final = (Can.CREATE_NAMESPACE, Can.MANAGE_RULES)
 
 
 def namespace_controls(actor: Actor, namespace: Namespace) -> Controls:
@@ -61,6 +68,7 @@ def namespace_controls(actor: Actor, namespace: Namespace) -> Controls:
             reverse("admin:namespace-edit-properties", args=args) if allowed[Can.UPDATE_PROPERTIES] else ""
         ),
         add_namespace_url=reverse("admin:namespace-add-namespace", args=args) if allowed[Can.CREATE_NAMESPACE] else "",
+        rules_url=rules_url(f"namespace:{namespace.warehouse_id}:{namespace.pk}") if allowed[Can.MANAGE_RULES] else "",
     )
 
 
@@ -80,13 +88,20 @@ def tabular_controls(actor: Actor, tabular: Tabular) -> Controls:
         edit_properties_url=(
             reverse("admin:tabular-edit-properties", args=args) if allowed.get(Can.COMMIT, False) else ""
         ),
+        rules_url=(
+            rules_url(f"{tabular.kind}:{tabular.warehouse_id}:{tabular.uuid}") if allowed[Can.MANAGE_RULES] else ""
+        ),
     )
 
 
-def can_add_namespace(actor: Actor, warehouse_id: UUID) -> bool:
-    """Return whether the actor may create namespaces directly in a warehouse."""
-    ref: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
-    return check_permissions(actor, [(Can.CREATE_NAMESPACE, ref)])[0]
+def warehouse_controls(actor: Actor, warehouse: Warehouse) -> Controls:
+    """Return the controls of a warehouse that do not change it; one permission check."""
+    allowed = _allowed(actor, ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), _OF_WAREHOUSE)
+    can_add = allowed[Can.CREATE_NAMESPACE] and warehouse.status == Warehouse.Status.ACTIVE
+    return Controls(
+        add_namespace_url=reverse("admin:warehouse-add-namespace", args=[warehouse.pk]) if can_add else "",
+        rules_url=rules_url(f"warehouse:{warehouse.pk}") if allowed[Can.MANAGE_RULES] else "",
+    )
 
 
 def _allowed(actor: Actor, ref: ObjectRef, actions: tuple[Can, ...]) -> Mapping[Can, bool]:

@@ -4,10 +4,7 @@ sent. Secrets are only read from forms, never shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from math import isfinite
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.http import QueryDict
@@ -16,47 +13,10 @@ from django.utils.translation import gettext_lazy
 
 from events.sinks.definition import SECRET_NAMES
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.form_pages import MAX_TEXT_LENGTH
-from management.admin.navigation import Text
+from management.admin.configuration_fields import ConfigurationField, Kind, read_field, shown_field
 
-MAX_SECRET_LENGTH: Final = 65_536
-LINE_END, ESCAPED_END = "\n", "\\n"
-"""How settings with several lines, which are certificates and keys (`.pem`), are written in one."""
 REMOVE: Final = "remove"
 """Name of the checkboxes of stored secrets that are to be removed."""
-
-
-class Kind(StrEnum):
-    """How a member of the configuration is entered."""
-
-    LINE = "line"
-    NUMBER = "number"
-    LINES = "lines"
-    TEXT = "text"
-    CHOICE = "choice"
-    FLAG = "flag"
-    PAIRS = "pairs"
-    """Names and values, one pair a line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationField:
-    """`member` is the name in the configuration; two fields can have entries of the same one."""
-
-    name: str
-    label: Text
-    kind: Kind = Kind.LINE
-    help: Text = ""
-    is_secret: bool = False
-    choices: Sequence[tuple[str, Text]] = ()
-    separator: str = "="
-    default: str = ""
-    member: str = ""
-
-    @property
-    def key(self) -> str:
-        return self.member or self.name
-
 
 _TIMEOUT: Final = ConfigurationField(
     name="timeout-seconds", label=gettext_lazy("Timeout in seconds"), kind=Kind.NUMBER, default="10"
@@ -151,7 +111,7 @@ FIELDS: Final[dict[str, tuple[ConfigurationField, ...]]] = {
 
 def shown_fields(kind: str, stored: Mapping[str, Any], entered: QueryDict | None) -> list[dict[str, Any]]:
     """Return the fields as the template shows them, with what was `entered`, else with the `stored` configuration."""
-    return [_shown(each, stored, entered) for each in FIELDS[kind]]
+    return [shown_field(each, stored, entered) for each in FIELDS[kind]]
 
 
 def removable_secrets(stored: Mapping[str, Any], entered: QueryDict | None) -> list[tuple[str, str, bool]]:
@@ -167,7 +127,7 @@ def read_configuration(kind: str, given: QueryDict) -> dict[str, Any]:
     """
     configuration: dict[str, Any] = {"type": kind}
     for field in FIELDS[kind]:
-        value = _read(field, given.get(field.name, "")[:MAX_TEXT_LENGTH].replace("\r\n", "\n"))
+        value = read_field(field, given)
         if isinstance(value, dict):
             configuration.setdefault(field.key, {}).update(value)
         elif value is not None:
@@ -188,76 +148,3 @@ def _remove(configuration: dict[str, Any], kind: str, name: str) -> None:
         configuration.setdefault(member, {}).setdefault(entry, None)
     else:
         configuration.setdefault(member, None)
-
-
-def _shown(field: ConfigurationField, stored: Mapping[str, Any], entered: QueryDict | None) -> dict[str, Any]:
-    value: str = ""
-    if not field.is_secret:
-        known = _as_text(field, stored.get(field.key)) if stored else field.default
-        value = known if entered is None or field.name not in entered else entered.get(field.name, "")
-        if field.kind is Kind.FLAG and entered is not None:
-            value = entered.get(field.name, "")
-    return {
-        "id": f"sink-{field.name}",
-        "name": field.name,
-        "label": field.label,
-        "kind": field.kind.value,
-        "help": field.help,
-        "is_secret": field.is_secret,
-        "value": value,
-        "max_length": MAX_SECRET_LENGTH,
-        "options": [(option, text, option == value) for option, text in field.choices],
-    }
-
-
-def _as_text(field: ConfigurationField, value: Any) -> str:
-    if value is None:
-        return field.default if field.kind is Kind.CHOICE else ""
-    if field.kind is Kind.LINES:
-        return "\n".join(value)
-    if field.kind is Kind.PAIRS:
-        return "\n".join(
-            f"{name}{field.separator}{each.replace(LINE_END, ESCAPED_END)}" for name, each in value.items()
-        )
-    if field.kind is Kind.FLAG:
-        return "true" if value else ""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _read(field: ConfigurationField, text: str) -> Any:
-    """Return a value of the configuration; None for an empty one."""
-    if field.kind is Kind.FLAG:
-        return bool(text)
-    if field.kind is Kind.PAIRS:
-        return dict(_pair(field, line) for line in _lines(text))
-    if field.kind is Kind.LINES:
-        return _lines(text) or None
-    if not text.strip():
-        return None
-    if field.kind is Kind.NUMBER:
-        return _number(field, text.strip())
-    return text if field.kind is Kind.TEXT else text.strip()
-
-
-def _lines(text: str) -> list[str]:
-    return [line for each in text.split("\n") if (line := each.strip())]
-
-
-def _pair(field: ConfigurationField, line: str) -> tuple[str, str]:
-    name, found, value = line.partition(field.separator)
-    if not found or not name.strip():
-        raise BadRequest(
-            _("Each line has a name, “%(separator)s” and a value") % {"separator": field.separator}, field=field.name
-        )
-    name, value = name.strip(), value.strip()
-    return name, value.replace(ESCAPED_END, LINE_END) if name.endswith(".pem") else value
-
-
-def _number(field: ConfigurationField, text: str) -> int | float:
-    try:
-        number = float(text) if len(text) <= 10 else None  # noqa: PLR2004 - digits
-    except ValueError:
-        number = None
-    if number is None or not isfinite(number):
-        raise BadRequest(_("Must be a number"), field=field.name)
-    return int(number) if number == int(number) and field.name == "concurrency" else number

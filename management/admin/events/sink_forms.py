@@ -31,7 +31,6 @@ from management.admin.events.sink_filters import filter_fields, read_filter
 from management.admin.events.sink_texts import PAYLOADS, TYPES, sink_url
 from management.admin.form_pages import Action, FormPage
 from management.admin.navigation import Crumb
-from management.admin.times import incomplete_form
 
 _COMMON = ("name", "payload", "projects", "warehouses", "namespaces", "types")
 _OF_TYPES = tuple({field.name for fields in FIELDS.values() for field in fields})
@@ -160,13 +159,9 @@ class SinkEditPage(SinkForm):
         }
 
     def save(self) -> HttpResponse:
-        version = self.text("version")
-        if not (version.isascii() and version.isdecimal() and len(version) < 10):  # noqa: PLR2004 - digits
-            raise incomplete_form()
+        version = self.version()
         try:
-            sink = update_sink(
-                actor=self.actor, sink_id=self.state.sink.pk, version=int(version), wanted=self.settings()
-            )
+            sink = update_sink(actor=self.actor, sink_id=self.state.sink.pk, version=version, wanted=self.settings())
         except SinkChanged:
             del self.state  # the form gets the version that is stored now
             raise

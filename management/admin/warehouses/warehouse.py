@@ -21,7 +21,7 @@ from icekeeper.kernel.errors.types import NotFound
 from management.admin.access.tab import access_context
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.contents import contents_context
-from management.admin.catalog.controls import can_add_namespace
+from management.admin.catalog.controls import warehouse_controls
 from management.admin.catalog.snippet_targets import snippet_target
 from management.admin.catalog.snippets import Snippet, list_first_table_snippets
 from management.admin.json_view import json_lines
@@ -87,9 +87,7 @@ class WarehousePage(Page):
             "tabs": link_tabs(TABS, current, "admin:warehouse", [warehouse_id]),
             "tab": current,
             "can_change": bool(changes) or is_instance_admin(self.actor),
-            "can_add_namespace": (
-                warehouse.status == Warehouse.Status.ACTIVE and can_add_namespace(self.actor, warehouse_id)
-            ),
+            "controls": warehouse_controls(self.actor, warehouse),
             "can_update_storage": Can.UPDATE_STORAGE in changes,
             **tree_context(path[:1], "warehouse", warehouse.pk, warehouse.name),
         }

@@ -130,7 +130,7 @@ describe_change_rules = describe(
         "List what change rules found, newest first",
         description="Vetoes, overrides, and findings of rules in dry run, as far as the audit trail still has them; "
         "repeated ones appear within a minute, several in one entry. Of the project of the request, unless a rule or "
-        "an object is given. Needs the permission to manage rules there.",
+        "an object, with what is in it, is given. Needs the permission to manage rules there.",
         parameters=[PROJECT_HEADER, *FINDING_FILTERS, *PAGE],
         success={200: RuleFindingListResponse},
         errors={400: f"{BAD_PAGE}, {BAD_PROJECT}", 404: f"{NO_RULE}, {NO_SCOPE}"},

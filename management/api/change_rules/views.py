@@ -105,9 +105,8 @@ class ChangeRuleViewSet(ManagementViewSet):
         require_parameters(request, FINDING_PARAMETERS)
         rule_id, result = request.GET.get("ruleId"), self._choice("result", [each.value for each in FindingResult])
         filters = FindingFilters(
-            project_id=self.project().pk,
             rule_id=None if rule_id is None else read_uuid(rule_id, "ruleId"),
-            scope=self._scope(),
+            scope=self._scope() or RuleScope(Securable.Type.PROJECT, self.project().pk),
             result=None if result is None else FindingResult(result),
         )
         page = self.page(listing_key("change-rule-findings", filters))
