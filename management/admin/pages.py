@@ -147,7 +147,7 @@ def _veto_page(request: HttpRequest, error: ContractViolation) -> HttpResponse:
         "override": OVERRIDE,
         "reason": request.POST.get(OVERRIDE, ""),
         "max_length": MAX_OVERRIDE_LENGTH,
-        "back_url": _page_before(request),
+        "back_url": _page_before(request) or request.get_full_path(),
     }
     page = render_to_string("console/veto.html", context, request)
     return ErrorResponse(page, error, found.error_id, content_type="text/html; charset=utf-8")

@@ -158,12 +158,13 @@ def test_new_tables_have_the_required_properties(
     tables = "/namespaces/ns/tables"
     assert rejected(catalog.post(tables, new), *missing)
     bad = new | {"properties": {"owner": "alice", "cost-center": "7"}}
-    assert rejected(catalog.post(tables, bad), "the value of the property 'owner' has not the required form")
+    assert rejected(catalog.post(tables, bad), "the value of the property 'owner' does not have the required form")
     assert catalog.post(tables, new | {"properties": {"owner": "team-sales", "cost-center": "7"}}).status == 200
     remove = {"action": "remove-properties", "removals": ["owner"]}
     assert rejected(commit(catalog, remove), "the property 'owner' is required")
     assert rejected(
-        commit(catalog, set_properties(owner="bob")), "the value of the property 'owner' has not the required form"
+        commit(catalog, set_properties(owner="bob")),
+        "the value of the property 'owner' does not have the required form",
     )
     assert commit(catalog, set_properties(owner="team-risk")).status == 200
     assert commit(catalog, set_properties(a="b"), table="old").status == 200, "an old table can still be written"
@@ -194,20 +195,25 @@ def test_new_names_have_the_required_form(
     create_table("Old")
     create_rule("naming", {"table": ["[a-z_]+"], "namespace": ["[a-z]+"], "column": ["[a-z]+"]})
     new = {"name": "T1", "schema": {"type": "struct", "fields": [ID, NAME | {"name": "Name"}]}}
-    table, column = "the name 'T1' has not the required form", "the name of column 'Name' has not the required form"
+    table, column = (
+        "the name 'T1' does not have the required form",
+        "the name of column 'Name' does not have the required form",
+    )
     assert rejected(catalog.post("/namespaces/ns/tables", new), table, column)
     assert rejected(catalog.post("/namespaces/ns/tables", new | {"stage-create": True}), table, column)
-    assert rejected(catalog.post("/namespaces", {"namespace": ["ns", "X1"]}), "the name 'X1' has not the required form")
+    assert rejected(
+        catalog.post("/namespaces", {"namespace": ["ns", "X1"]}), "the name 'X1' does not have the required form"
+    )
     source = {"namespace": ["ns"], "name": "Old"}
     assert rejected(
         catalog.post("/tables/rename", {"source": source, "destination": source | {"name": "Older"}}),
-        "the name 'Older' has not the required form",
+        "the name 'Older' does not have the required form",
     )
     assert commit(catalog, set_properties(a="b"), table="Old").status == 200
     uuid = catalog.get("/namespaces/ns/tables/Old").json()["metadata"]["table-uuid"]
     assert catalog.delete("/namespaces/ns/tables/Old").status == 204
     undrop = {"targets": [{"type": "table", "id": uuid}]}
-    assert rejected(manage.post("/deleted-tabulars/undrop", undrop), "the name 'Old' has not the required form")
+    assert rejected(manage.post("/deleted-tabulars/undrop", undrop), "the name 'Old' does not have the required form")
 
 
 def test_only_new_column_names_matter(catalog: ApiClient, create_table: CreateTable, create_rule: CreateRule) -> None:
@@ -217,7 +223,9 @@ def test_only_new_column_names_matter(catalog: ApiClient, create_table: CreateTa
     assert with_columns(catalog, ID, old, {"id": 3, "name": "more", "type": "int", "required": False}).status == 200
     nested = {"id": 4, "name": "s", "required": False, "type": {"type": "struct", "fields": [
         {"id": 5, "name": "Inner", "type": "int", "required": False}]}}  # fmt: skip
-    assert rejected(with_columns(catalog, ID, old, nested), "the name of column 'Inner' has not the required form")
+    assert rejected(
+        with_columns(catalog, ID, old, nested), "the name of column 'Inner' does not have the required form"
+    )
 
 
 # --- retention-floor -------------------------------------------------------------------------------------------------

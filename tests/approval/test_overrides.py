@@ -96,7 +96,7 @@ def test_a_caller_with_the_right_overrides_and_is_audited(
     assert create(alice, "  urgent fix ").status == 200
     (overridden,) = found("change.overridden")
     assert (overridden["rule"], overridden["override"]) == (str(rule.pk), "urgent fix")
-    assert (overridden["named"], overridden["violation"]) == (rule.name, "the name 't' has not the required form")
+    assert (overridden["named"], overridden["violation"]) == (rule.name, "the name 't' does not have the required form")
     record = AuditRecord.objects.get(event="change.overridden")
     assert (record.actor, record.outcome, record.action) == ("oidc~alice", "allowed", "create")
     assert OutboxEvent.objects.filter(type="createTable").count() == 1
@@ -161,7 +161,7 @@ def test_dry_run_reports_and_allows(
     assert create(catalog, properties={"owner": "a"}).status == 200
     listed = rules.get(f"/findings?ruleId={reporting.pk}").json()["findings"]
     assert [(each["result"], each["reason"]) for each in listed] == [
-        ("reported", "the name 't' has not the required form")
+        ("reported", "the name 't' does not have the required form")
     ]
     (first,) = rules.get(f"/findings?ruleId={enforcing.pk}").json()["findings"]
     assert first == {
@@ -213,7 +213,7 @@ def test_findings_have_pages(catalog: ApiClient, namespace: str, create_rule: Cr
         page = rules.get(f"/findings?pageSize=2&pageToken={token}").json()
         names += [each["reason"] for each in page["findings"]]
         token = page.get("next-page-token", "")
-    assert names == [f"the name 't{number}' has not the required form" for number in (4, 3, 2, 1, 0)]
+    assert names == [f"the name 't{number}' does not have the required form" for number in (4, 3, 2, 1, 0)]
     assert token == ""
 
 

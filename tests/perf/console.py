@@ -307,6 +307,7 @@ def find_ids(connection: psycopg.Connection[Any], sizes: Sizes) -> dict[str, str
         "token": read_id("token", 17 * 3),
         "tag": read_id("tag", 17),
         "sink": read_id("sink", 0),
+        "rule": read_id("rule", 0),
         "letter": "1",
         "event": one("SELECT max(position) FROM tenancy_outboxevent WHERE warehouse_id = %s", warehouse),
     }  # fmt: skip

@@ -27,10 +27,12 @@ GRANTED_NAMESPACES, GRANTED_TABLES, ENGINEER_ROLES = 3, 20, 5
 GRANTS_A_ROLE, GRANTS_A_USER, ROLES_A_USER = 20, 4, 5
 HOURS, ENDPOINTS = 24 * 60, 12
 HOURS_OF_TASKS = 24 * 7
+RULES: Final = 500
+"""Change rules; a hundredth of the audit records are their findings."""
 
 _KINDS: Final = (
     "namespace", "table", "role", "task", "tag", "account", "token", "session", "attempt", "row", "audit",
-    "project-task", "sink",
+    "project-task", "sink", "rule",
 )  # fmt: skip
 
 
@@ -94,6 +96,7 @@ class Fill:
             "accounts, tags and statistics": self._fill_others,
             "audit records": self._fill_audit,
             "events": self._fill_events,
+            "change rules": self._fill_rules,
         }.items():
             with self._connection.transaction():
                 fill()
@@ -416,13 +419,15 @@ class Fill:
         event = "(ARRAY['table.committed', 'table.loaded', 'grant.created', 'role_member.added', 'table.created'])"
         self._without_indexes("tenancy_auditrecord", lambda: self._insert(
             "tenancy_auditrecord", f"generate_series(1, {count}) AS n, b_project AS p", id=object_id("audit", "n"),
-            position=f"{last} + n", at=at, count="1", event=f"{event}[1 + n % 5]",
+            position=f"{last} + n", at=at, count="1",
+            event=f"CASE n % 100 WHEN 0 THEN 'change.vetoed' ELSE {event}[1 + n % 5] END",
             action="CASE n % 4 WHEN 0 THEN 'get_metadata' ELSE '' END",
             outcome="CASE n % 50 WHEN 0 THEN 'denied' ELSE 'allowed' END", privilege_source="'authorizer'",
             actor=f"'oidc~user-' || 1 + n * 7919::bigint % {self._sizes.users}", object_type="'table'",
             object_id=f"{object_id('table', '1 + n % <T>')}::text", project_id="p.id",
             request_id=object_id("row", "n"), address="'10.0.0.' || n % 250", user_agent="'PyIceberg/0.10.0'",
-            details="""'{"warehouse": "lake", "name": "domain_0001.orders"}'""",
+            details=f"""'{{"rule":"' || {object_id("rule", f"n / 100 % {RULES}")} || '","named":"owners",' ||
+                '"violation":"it must not be dropped","warehouse":"lake","levels":["domain_0001","orders"]}}'""",
             previous_hash="md5(n::text) || md5(n::text)", hash="md5(n::text) || md5(n::text)",
         ))  # fmt: skip
         self._run(f"UPDATE tenancy_auditchain SET position = {last + count}")  # noqa: S608
@@ -447,6 +452,15 @@ class Fill:
         self._insert("events_deadletter", "generate_series(1, 1000) AS n", sink_id=sink, position="n",
                      type="'updateTable'", object_key="'table:' || n", error="'the webhook responded with status 422'",
                      event="""'{"type": "updateTable", "data": null}'""")  # fmt: skip
+
+    def _fill_rules(self) -> None:
+        """Rules of warehouses."""
+        self._insert("catalog_changerule", f"generate_series(0, {RULES - 1}) AS n", id=object_id("rule", "n"),
+                     securable_id="(SELECT 'warehouse:' || id FROM b_warehouse AS b"
+                     " WHERE b.w = 1 + n % (SELECT count(*) FROM b_warehouse))",
+                     name="'rule ' || n", name_key="'rule ' || n", kind="'protected'", mode="'enforce'",
+                     on_failure="'deny'", configuration="""'{"object-tag": "pii"}'""", is_enabled="true",
+                     version="1")  # fmt: skip
 
 
 _EMPTY: Final[Mapping[str, str]] = {

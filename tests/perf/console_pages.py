@@ -14,7 +14,7 @@ from tests.console.browser.addresses import all_addresses
 KEYS: Final = (
     "project", "warehouse", "sales", "orders", "big", "table", "hostile table", "view", "generic table", "task",
     "project task", "role", "user", "service account", "token", "tag",
-    "sink", "letter", "event",
+    "sink", "letter", "event", "rule",
 )  # fmt: skip
 """`sales` is a namespace that the data engineer has a grant on, and `orders` one in it. `big` has a fifth of all
 tables; the data engineer has grants on some of them, one of which is `hostile table`."""
@@ -60,6 +60,9 @@ SCALED: Final = (
     "event/?object={table}",
     "event/?type=createTagDefinition",
     "event/?warehouse={warehouse}&namespace=absent",
+    "change-rule/findings/?project={project}",
+    "change-rule/findings/?project={project}&result=overridden",
+    "change-rule/findings/?object=warehouse:{warehouse}",
     "role/?q=team+0123",
     "user/?q=user+12",
     "principals/?q=team+01",

@@ -42,7 +42,7 @@ ON_FAILURE: Final[dict[str, Text]] = {
 RESULTS: Final[dict[FindingResult, tuple[Text, str]]] = {
     FindingResult.VETOED: (_("rejected"), "bad"),
     FindingResult.OVERRIDDEN: (_("overridden"), "warning"),
-    FindingResult.REPORTED: (_("dry run"), "info"),
+    FindingResult.REPORTED: (_("dry run"), "accent"),
 }
 """Labels and tones."""
 
@@ -51,7 +51,7 @@ def state_of(rule: ChangeRule) -> tuple[Text, str]:
     """Return the label and the tone of what the rule does now."""
     if not rule.is_enabled:
         return _("disabled"), ""
-    return (_("enforced"), "good") if rule.mode == ChangeRule.Mode.ENFORCE else (_("dry run"), "info")
+    return (_("enforced"), "good") if rule.mode == ChangeRule.Mode.ENFORCE else (_("dry run"), "accent")
 
 
 def rule_url(rule_id: UUID) -> str:

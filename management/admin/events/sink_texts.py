@@ -15,7 +15,7 @@ from management.admin.navigation import Text
 
 STATUSES: Final[dict[SinkStatus, tuple[Text, str]]] = {
     SinkStatus.UP_TO_DATE: (_("up to date"), "good"),
-    SinkStatus.DELIVERING: (_("delivering"), "info"),
+    SinkStatus.DELIVERING: (_("delivering"), "accent"),
     SinkStatus.FAILING: (_("failing"), "bad"),
     SinkStatus.PAUSED: (_("paused"), "warning"),
     SinkStatus.STOPPED: (_("stopped"), "bad"),

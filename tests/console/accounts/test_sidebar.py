@@ -25,7 +25,7 @@ def test_entries_by_kind_of_user(sign_in: SignIn) -> None:
     allowed = {kind: find_open_sections(actor=Actor(user_id=kind.value)).allowed for kind in Kind}
     assert allowed == {
         Kind.ROOT: GUARDED,
-        Kind.LEAD: {"roles", "tags", "audit", "events", "statistics", "sql"},
+        Kind.LEAD: {"roles", "tags", "audit", "events", "change-rules", "statistics", "sql"},
         Kind.ENGINEER: {"roles", "tags", "statistics", "sql"},
         Kind.GUEST: set(),
     }

@@ -74,6 +74,15 @@ SINKS = (
         for page in ("", "edit/", "replay/", "skip/", "delete/", "dead-letters/delete/", "dead-letter/{letter}/")
     ),
 )
+RULES = (
+    "change-rule/",
+    "change-rule/?object=table:{warehouse}:{table}",
+    "change-rule/add/?kind=naming",
+    "change-rule/add/?kind=http-hook&object=table:{warehouse}:{table}",
+    "change-rule/findings/",
+    "change-rule/findings/?object=namespace:{warehouse}:{sales}",
+    *(f"change-rule/{{rule}}/{page}" for page in ("", "edit/", "evaluate/", "delete/")),
+)
 CHANGES = (
     *(
         f"warehouse/{{warehouse}}/namespace/{{orders}}/change/?do={change}&target=table:{{table}}"
@@ -91,7 +100,14 @@ CHANGES = (
 
 
 def all_addresses(ids: Mapping[str, str]) -> list[str]:
-    paths = [*OTHERS, *ACCOUNTS, *SINKS, *CHANGES, *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs)]
+    paths = [
+        *OTHERS,
+        *ACCOUNTS,
+        *SINKS,
+        *RULES,
+        *CHANGES,
+        *(f"{base}/{tab}" for base, tabs in TABS.items() for tab in tabs),
+    ]
     return [f"/ui/{path.format_map(ids)}" for path in paths]
 
 

@@ -57,6 +57,7 @@ class ConsoleServer(CatalogServer):
         self._create_objects()
         self._create_accounts()
         self._create_event_sink()
+        self._create_change_rule()
         self._grant("project", {"user": User.PROJECT_ADMIN.value, "type": "project_admin"})
         self._grant(f"namespace/{self.ids['sales']}", {"user": User.DATA_ENGINEER.value, "type": "select"})
 
@@ -213,6 +214,18 @@ class ConsoleServer(CatalogServer):
         address = f"{base}/{self.ids['sink']}/skip"
         skipped = until(lambda: self._skipped(address))
         self.ids |= {"letter": str(skipped["position"]), "event": str(skipped["position"])}
+
+    def _create_change_rule(self) -> None:
+        """Create a rule with hostile texts, and a finding about a table that is not created."""
+        rule = {
+            "scope": {"type": "namespace", "id": self.ids["sales"], "warehouse-id": self.warehouse_id},
+            "name": MARKUP, "kind": "required-properties", "configuration": {"properties": {MARKUP: None}},
+            "mode": "dry-run",
+        }  # fmt: skip
+        self.ids["rule"] = self._create(f"{self.base_url}/management/v1/change-rules", rule)["id"]
+        orders = quote(LEVEL_SEPARATOR.join(("sales", "orders")), safe="")
+        staged = {"name": HOSTILE_NAME, "schema": {"type": "struct", "fields": []}, "stage-create": True}
+        self._create(f"{self.base_url}/catalog/v1/{self.warehouse_id}/namespaces/{orders}/tables", staged)
 
     def _skipped(self, address: str) -> dict[str, Any] | None:
         """Return the dead letter of the next event; None while no event is published."""

@@ -11,7 +11,7 @@ from tests.parts import chromium
 
 PAGES_WITHOUT_GRANTS = (
     "catalog/", "deleted/", "task/", "warehouse/", "search/?q=lines", "profile/", "role/", "server/access/", "user/",
-    "user/{user}/", "access/", "access/review/", "tag/", "statistics/",
+    "user/{user}/", "access/", "access/review/", "tag/", "statistics/", "change-rule/",
 )  # fmt: skip
 """Pages that are open without any grant: they are empty, about the user, or about other users, as in the APIs."""
 

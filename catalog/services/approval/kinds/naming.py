@@ -56,12 +56,12 @@ class Naming(ContractVerifier):
             levels, name = change.new_name
             named = levels[-1] if name is None else name
             if not is_valid(named):
-                yield f"the name {named!r} has not the required form"
+                yield f"the name {named!r} does not have the required form"
         if self._column is not None and change.proposed is not None:
             for name in _new_column_names(change):
                 remaining_seconds()  # a request may have any number of columns
                 if not self._column(name):
-                    yield f"the name of column {name!r} has not the required form"
+                    yield f"the name of column {name!r} does not have the required form"
 
 
 def _new_column_names(change: ProposedChange) -> Iterator[str]:

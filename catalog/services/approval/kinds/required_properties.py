@@ -60,4 +60,4 @@ class RequiredProperties(ContractVerifier):
             if value is None:
                 yield f"the property {name!r} is required"
             elif is_valid is not None and not is_valid(value):
-                yield f"the value of the property {name!r} has not the required form"
+                yield f"the value of the property {name!r} does not have the required form"
