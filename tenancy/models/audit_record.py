@@ -121,6 +121,12 @@ class AuditRecord(models.Model):
                 condition=SEALED & Q(assumed_role__isnull=False),
                 name="audit_record_by_role",
             ),
+            # A search in their details reads all of them, but no other records.
+            models.Index(
+                fields=["at", "id"],
+                condition=SEALED & Q(event__in=["change.vetoed", "change.overridden", "change.reported"]),
+                name="audit_record_findings",
+            ),
         ]
 
     def __str__(self) -> str:
