@@ -16,8 +16,6 @@ from icekeeper.version import VERSION
 from tenancy.changes.kinds import Change
 
 RECORDED: Final = Path(__file__).parent / "recorded" / "events.json"
-NOT_RECORDED: Final = frozenset({Change.GENERIC_TABLE_UPDATED.value.event_type})
-"""Types of changes that no operation does: generic tables have no commits."""
 
 Schema = dict[str, Any]
 TEXT: Final[Schema] = {"type": "string"}
@@ -75,11 +73,10 @@ _GAP_DATA: Final[Schema] = {
 
 
 def event_types() -> dict[str, list[Change]]:
-    """Return the changes of each type of events that can occur, in the order of the table of kinds."""
+    """Return the changes of each type of events, in the order of the table of kinds."""
     found: dict[str, list[Change]] = {}
     for change in Change:
-        if change.value.event_type not in NOT_RECORDED:
-            found.setdefault(change.value.event_type, []).append(change)
+        found.setdefault(change.value.event_type, []).append(change)
     return found
 
 

@@ -93,7 +93,6 @@ class Change(Enum):
     VIEW_UNDROPPED = _tabular("view.undropped", "undropTabulars")
     VIEW_EXPIRED = _tabular("view.expired", "expireView")
     GENERIC_TABLE_CREATED = _tabular("generic-table.created", "createGenericTable")
-    GENERIC_TABLE_UPDATED = _tabular("generic-table.updated", "updateGenericTable")
     GENERIC_TABLE_RENAMED = _tabular("generic-table.renamed", "renameGenericTable")
     GENERIC_TABLE_MOVED = _tabular("generic-table.moved", "renameGenericTable", changes_permissions=True)
     GENERIC_TABLE_DROPPED = _tabular("generic-table.dropped", "dropGenericTable")

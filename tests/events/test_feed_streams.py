@@ -93,6 +93,11 @@ def test_a_stream_begins_now_and_has_each_event(start: int, play: Callable[..., 
     assert script.drained == 2, "before each wait"
 
 
+def test_a_client_that_accepts_json_gets_a_page(start: int) -> None:
+    response = api.get("?after=0", accept="application/json, text/event-stream;q=0.5")
+    assert (response.status, response.headers["Content-Type"]) == (200, "application/json")
+
+
 def test_a_stream_continues_after_the_last_event(start: int, play: Callable[..., Script]) -> None:
     update(*"abcd")
     publish()

@@ -164,7 +164,9 @@ def _changed_columns(current: CurrentTabular, base: dict[str, Any], metadata: di
     return changed_column_names(base, metadata, is_view=is_view)
 
 
-_UPDATED: Final = {kind.value: Change.of_tabular(kind.value, "updated") for kind in Tabular.Kind}
+_UPDATED: Final = {
+    kind.value: Change.of_tabular(kind.value, "updated") for kind in (Tabular.Kind.TABLE, Tabular.Kind.VIEW)
+}
 
 
 def _recorded(actor: Actor, target: Target, current: CurrentTabular, request: CommitRequest) -> RecordedChange:

@@ -179,8 +179,9 @@ class EventViewSet(ManagementViewSet):
 
 
 def _wants_stream(request: Request) -> bool:
-    accepted = request.META.get("HTTP_ACCEPT", "").split(",")
-    return any(each.partition(";")[0].strip().lower() == MEDIA_TYPE for each in accepted)
+    """Return whether the client accepts a stream and no JSON."""
+    accepted = {each.partition(";")[0].strip().lower() for each in request.META.get("HTTP_ACCEPT", "").split(",")}
+    return MEDIA_TYPE in accepted and "application/json" not in accepted
 
 
 def _cursor(feed: Feed, start: int | str | datetime | None, *, default: int | str) -> int:
