@@ -21,6 +21,9 @@ GAP_TYPE: Final = "eventsDeleted"
 
 CONNECTION_TEST_TYPE: Final = "testEventSink"
 
+TYPES_DOCUMENT: Final = "/api-docs/events/v1/asyncapi.json"
+"""Path at which the server describes all types of events."""
+
 SOURCE_PREFIX: Final = "uri:iceberg-catalog-service:"
 TABULAR_TYPES: Final = frozenset({"table", "view", "generic-table"})
 

@@ -63,7 +63,7 @@ class RuleScope:
             case Securable.Type.SERVER:
                 server = the_server()
                 if self.warehouse_id is not None or self.object_id not in {None, "", str(server.ref.id)}:
-                    raise BadRequest("id: the server has no other id, and is in no warehouse", field="id")
+                    raise BadRequest("id: omit id and warehouse-id for the server", field="id")
                 return server
             case Securable.Type.PROJECT:
                 return target_project(get_project(self._require(self.object_id, "id")))

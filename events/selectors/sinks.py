@@ -139,7 +139,10 @@ def read_definition_of(sink: EventSink) -> SinkDefinition:
         try:
             return sinks_of_settings()[sink.name]
         except KeyError:
-            raise InvalidConfiguration({"name": "the settings of this process have no such sink"}) from None
+            reason = (
+                f"this process has no settings of the sink {sink.name}: set the environment variables of the server"
+            )
+            raise InvalidConfiguration({"settings": reason}) from None
         except ValueError as error:
             raise InvalidConfiguration({"settings": str(error)}) from None
     secrets = {} if sink.secret_id is None else read_secret(sink.secret_id)

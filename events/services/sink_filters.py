@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from events.cloud_events import TYPES_DOCUMENT
 from events.outbox import EventFilter
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.names import require_name
@@ -33,7 +34,10 @@ def require_valid_filter(event_filter: EventFilter, *, known: EventFilter | None
             raise BadRequest(f"filter.{kind}: at most {MAX_FILTER_VALUES} values", field=kind)
     for index, each in enumerate(event_filter.types):
         if each not in EVENT_TYPES:
-            raise BadRequest(f"filter.types[{index}]: {each[:64]!r} is not a type of events", field="types")
+            raise BadRequest(
+                f"filter.types[{index}]: {each[:64]!r} is not a type of events: {TYPES_DOCUMENT} lists them",
+                field="types",
+            )
     for index, levels in enumerate(event_filter.namespaces):
         _require_levels(levels, f"filter.namespaces[{index}]")
     projects = {*known.projects, *_existing(Project, event_filter.projects)}

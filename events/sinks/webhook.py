@@ -112,7 +112,7 @@ class _Delivery:
         try:
             response = self._post(event, left)
         except requests.RequestException as error:
-            failure = DeliveryError(f"the webhook {_describe(error)}")
+            failure = DeliveryError(f"the webhook {describe_failure(error)}")
             with self._lock:
                 self._ended_by = self.unreachable = failure
             return failure
@@ -177,8 +177,8 @@ _REASONS: Final[tuple[tuple[type[requests.RequestException], str], ...]] = (
 )
 
 
-def _describe(error: requests.RequestException) -> str:
-    """Return what went wrong, without the URL, whose query is secret."""
+def describe_failure(error: requests.RequestException) -> str:
+    """Return what went wrong, to follow the name of the receiver, without the URL, whose query is secret."""
     if isinstance(error, ResponseNotRead):
         return str(error)
     found = (text for kind, text in _REASONS if isinstance(error, kind))

@@ -54,6 +54,14 @@ class Number(serializers.IntegerField):
         return data
 
 
+class Choice(serializers.ChoiceField):
+    """One of several texts; unlike that of DRF's own field, the error lists them."""
+
+    def __init__(self, choices: Sequence[str], **options: Any) -> None:
+        super().__init__(choices, **options)
+        self.error_messages["invalid_choice"] = f"must be one of {', '.join(choices)}"
+
+
 class KebabSerializer(serializers.Serializer[Any]):
     # JSON keys are written `like-this`; in Python the fields are named `like_this`. (A docstring here would become the
     # description of every shape that has none.)

@@ -158,13 +158,12 @@ def test_new_tables_have_the_required_properties(
     tables = "/namespaces/ns/tables"
     assert rejected(catalog.post(tables, new), *missing)
     bad = new | {"properties": {"owner": "alice", "cost-center": "7"}}
-    assert rejected(catalog.post(tables, bad), "the value of the property 'owner' does not have the required form")
+    assert rejected(catalog.post(tables, bad), "the value of the property 'owner' must match team-[a-z]+")
     assert catalog.post(tables, new | {"properties": {"owner": "team-sales", "cost-center": "7"}}).status == 200
     remove = {"action": "remove-properties", "removals": ["owner"]}
     assert rejected(commit(catalog, remove), "the property 'owner' is required")
     assert rejected(
-        commit(catalog, set_properties(owner="bob")),
-        "the value of the property 'owner' does not have the required form",
+        commit(catalog, set_properties(owner="bob")), "the value of the property 'owner' must match team-[a-z]+"
     )
     assert commit(catalog, set_properties(owner="team-risk")).status == 200
     assert commit(catalog, set_properties(a="b"), table="old").status == 200, "an old table can still be written"
@@ -195,25 +194,20 @@ def test_new_names_have_the_required_form(
     create_table("Old")
     create_rule("naming", {"table": ["[a-z_]+"], "namespace": ["[a-z]+"], "column": ["[a-z]+"]})
     new = {"name": "T1", "schema": {"type": "struct", "fields": [ID, NAME | {"name": "Name"}]}}
-    table, column = (
-        "the name 'T1' does not have the required form",
-        "the name of column 'Name' does not have the required form",
-    )
+    table, column = "the name 'T1' must match [a-z_]+", "the name of column 'Name' must match [a-z]+"
     assert rejected(catalog.post("/namespaces/ns/tables", new), table, column)
     assert rejected(catalog.post("/namespaces/ns/tables", new | {"stage-create": True}), table, column)
-    assert rejected(
-        catalog.post("/namespaces", {"namespace": ["ns", "X1"]}), "the name 'X1' does not have the required form"
-    )
+    assert rejected(catalog.post("/namespaces", {"namespace": ["ns", "X1"]}), "the name 'X1' must match [a-z]+")
     source = {"namespace": ["ns"], "name": "Old"}
     assert rejected(
         catalog.post("/tables/rename", {"source": source, "destination": source | {"name": "Older"}}),
-        "the name 'Older' does not have the required form",
+        "the name 'Older' must match [a-z_]+",
     )
     assert commit(catalog, set_properties(a="b"), table="Old").status == 200
     uuid = catalog.get("/namespaces/ns/tables/Old").json()["metadata"]["table-uuid"]
     assert catalog.delete("/namespaces/ns/tables/Old").status == 204
     undrop = {"targets": [{"type": "table", "id": uuid}]}
-    assert rejected(manage.post("/deleted-tabulars/undrop", undrop), "the name 'Old' does not have the required form")
+    assert rejected(manage.post("/deleted-tabulars/undrop", undrop), "the name 'Old' must match [a-z_]+")
 
 
 def test_only_new_column_names_matter(catalog: ApiClient, create_table: CreateTable, create_rule: CreateRule) -> None:
@@ -223,9 +217,7 @@ def test_only_new_column_names_matter(catalog: ApiClient, create_table: CreateTa
     assert with_columns(catalog, ID, old, {"id": 3, "name": "more", "type": "int", "required": False}).status == 200
     nested = {"id": 4, "name": "s", "required": False, "type": {"type": "struct", "fields": [
         {"id": 5, "name": "Inner", "type": "int", "required": False}]}}  # fmt: skip
-    assert rejected(
-        with_columns(catalog, ID, old, nested), "the name of column 'Inner' does not have the required form"
-    )
+    assert rejected(with_columns(catalog, ID, old, nested), "the name of column 'Inner' must match [a-z]+")
 
 
 # --- retention-floor -------------------------------------------------------------------------------------------------
@@ -307,7 +299,7 @@ def test_references_are_kept(catalog: ApiClient, with_snapshots: int, create_rul
     [
         ("nothing", {}, "kind: must be one of http-hook, naming, "),
         ("schema-compatibility", {}, "configuration.mode: field required"),
-        ("schema-compatibility", {"mode": "sideways"}, "configuration.mode: string should match"),
+        ("schema-compatibility", {"mode": "sideways"}, "mode: input should be 'backward', 'forward' or 'full'"),
         ("schema-compatibility", {"mode": "full", "more": 1}, "configuration.more: extra inputs are not permitted"),
         ("protected", {}, "configuration: object-tag or column-tag is required"),
         ("required-properties", {"properties": {}}, "configuration.properties: dictionary should have at least 1 item"),

@@ -68,7 +68,8 @@ def test_ownership_is_not_the_right_to_override(
     before = everything()
     assert create(alice).refused(409, "ContractViolation")
     refused = create(alice, "urgent fix")
-    assert refused.refused(409, "ContractViolation", "You may not override this")
+    hint = "You may not override this: it requires the privilege override_rules on the object that each rule is"
+    assert refused.refused(409, "ContractViolation", hint)
     assert everything() == before
     assert found("change.overridden") == []
     assert len(found("change.vetoed")) == 1, "equal ones are aggregated"
@@ -96,7 +97,7 @@ def test_a_caller_with_the_right_overrides_and_is_audited(
     assert create(alice, "  urgent fix ").status == 200
     (overridden,) = found("change.overridden")
     assert (overridden["rule"], overridden["override"]) == (str(rule.pk), "urgent fix")
-    assert (overridden["named"], overridden["violation"]) == (rule.name, "the name 't' does not have the required form")
+    assert (overridden["named"], overridden["violation"]) == (rule.name, "the name 't' must match x.*")
     record = AuditRecord.objects.get(event="change.overridden")
     assert (record.actor, record.outcome, record.action) == ("oidc~alice", "allowed", "create")
     assert OutboxEvent.objects.filter(type="createTable").count() == 1
@@ -160,9 +161,7 @@ def test_dry_run_reports_and_allows(
     assert create(catalog).refused(409, "ContractViolation", "Rule 'enforces'")
     assert create(catalog, properties={"owner": "a"}).status == 200
     listed = rules.get(f"/findings?ruleId={reporting.pk}").json()["findings"]
-    assert [(each["result"], each["reason"]) for each in listed] == [
-        ("reported", "the name 't' does not have the required form")
-    ]
+    assert [(each["result"], each["reason"]) for each in listed] == [("reported", "the name 't' must match x.*")]
     (first,) = rules.get(f"/findings?ruleId={enforcing.pk}").json()["findings"]
     assert first == {
         "id": first["id"], "at": first["at"], "count": 1, "result": "vetoed", "rule-id": str(enforcing.pk),
@@ -213,7 +212,7 @@ def test_findings_have_pages(catalog: ApiClient, namespace: str, create_rule: Cr
         page = rules.get(f"/findings?pageSize=2&pageToken={token}").json()
         names += [each["reason"] for each in page["findings"]]
         token = page.get("next-page-token", "")
-    assert names == [f"the name 't{number}' does not have the required form" for number in (4, 3, 2, 1, 0)]
+    assert names == [f"the name 't{number}' must match x.*" for number in (4, 3, 2, 1, 0)]
     assert token == ""
 
 

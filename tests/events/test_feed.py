@@ -263,6 +263,11 @@ def test_bad_queries(start: int, query: str, everything: Callable[[], Fingerprin
     assert everything() == before
 
 
+def test_an_unknown_type_names_the_list_of_types(start: int) -> None:
+    message = "type: 'creatTable' is not a type of events: /api-docs/events/v1/asyncapi.json lists them"
+    assert api.get("?type=creatTable").refused(400, "BadRequestException", message)
+
+
 @pytest.mark.parametrize("cursor", ["-1", "x", "1.5", f"{2**63}", "latest", " ", "1,2"])
 def test_bad_ids_of_last_events(start: int, cursor: str) -> None:
     headers = {"Last-Event-ID": cursor, "Accept": "text/event-stream"}

@@ -113,8 +113,11 @@ def test_an_event_is_skipped_and_its_dead_letter_redelivered(sink: EventSink) ->
     at = f"{found.at:%Y-%m-%d %H:%M:%S} UTC"
     first = run("dead-letters", "pipeline").splitlines()[0]
     assert first == "\t".join([str(found.position), at, found.type, found.object_key, "", "Skipped by internal."])
-    assert run("redeliver", "pipeline", "--positions", str(found.position)) == "pipeline: dead letters sent again: 1.\n"
-    assert "\tsent again\t" in run("dead-letters", "pipeline").splitlines()[0]
+    assert (
+        run("redeliver", "pipeline", "--positions", str(found.position))
+        == "pipeline: dead letters to be sent again: 1.\n"
+    )
+    assert "\tto be sent again\t" in run("dead-letters", "pipeline").splitlines()[0]
     assert json.loads(run("dead-letters", "pipeline", "--json", "--limit", "1"))["is-redelivered"] is True
     assert run("delete-dead-letters", "pipeline") == "pipeline: dead letters deleted: 2.\n"
     assert run("dead-letters", "pipeline") == ""
@@ -131,6 +134,13 @@ def test_a_test_event_is_sent(sink: EventSink, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("events.services.sinks.open_sink_of", lambda row: receiver)
     assert run("test", "pipeline") == "pipeline: the receiver accepted the test event.\n"
     assert [each.type for each in receiver.received] == ["testEventSink"]
+
+
+def test_a_test_event_needs_the_settings_of_the_sink(sink: EventSink) -> None:
+    EventSink.objects.update(is_from_settings=True)
+    message = "this process has no settings of the sink pipeline: set the environment variables of the server"
+    with pytest.raises(CommandError, match=message):
+        run("test", "pipeline")
 
 
 @pytest.mark.parametrize(

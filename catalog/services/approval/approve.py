@@ -46,6 +46,9 @@ MAX_OVERRIDE_LENGTH: Final = 200
 """Characters."""
 
 OVERRIDE_HEADER: Final = "x-icekeeper-override-rules"
+NOT_OVERRIDABLE: Final = (
+    ". You may not override this: it requires the privilege override_rules on the object that each rule is attached to"
+)
 
 NOT_OF_THE_RULE: Final = (DatabaseError, InterfaceError, RequestTimeout)
 """Errors that end the request while a rule is asked; all others are failures of the rule."""
@@ -168,7 +171,7 @@ def _settle(found: Iterable[Violation]) -> None:
             result = FindingResult.OVERRIDDEN if is_overridden else FindingResult.VETOED
         _record(each, result, reason)
     if enforced and not is_overridden:
-        hint = "" if reason is None else ". You may not override this: it needs override_rules where a rule is attached"
+        hint = "" if reason is None else NOT_OVERRIDABLE
         raise ContractViolation(f"{_describe(enforced)}{hint}", list(scopes))
 
 

@@ -18,6 +18,7 @@ import requests
 from cachetools import LRUCache, cached
 
 from catalog.services.approval.configuration import Purpose
+from events.sinks.webhook import describe_failure
 from events.sinks.webhook_signature import read_signing_key, signature_headers
 from icekeeper.kernel import request_context
 from icekeeper.kernel.errors.types import CatalogError, RequestTimeout
@@ -207,7 +208,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> 
         kind = _TimedOut if "in time" in str(error) else HookFailed
         raise kind(f"the hook {error}") from None
     except requests.RequestException as error:
-        raise HookFailed(f"the hook cannot be reached: {type(error).__name__}") from None
+        raise HookFailed(f"the hook {describe_failure(error)}") from None
 
 
 def read_decision(response: requests.Response) -> str | None:

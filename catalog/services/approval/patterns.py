@@ -30,6 +30,14 @@ MAX_SIMPLE_LENGTH: Final = 64
 _REPEAT: Final = re.compile(r"\{([0-9]{1,3})(?:,([0-9]{1,3}))?\}")
 _CLASSES: Final = {"d": "[0-9]", "w": "[A-Za-z0-9_]"}
 _SPECIAL: Final = frozenset("()|*+?{}^$")
+_HINTS: Final = {
+    **dict.fromkeys("^$", "a pattern matches the whole text; "),
+    **dict.fromkeys("()|", "list several patterns instead; "),
+}
+"""What to do instead of writing a special character of other regular expressions."""
+
+MAX_DESCRIPTION_LENGTH: Final = 200
+"""Characters of patterns in a message, if there are several."""
 
 
 class InvalidPattern(ValueError):
@@ -124,7 +132,8 @@ def _read_item(text: str, position: int) -> tuple[re.Pattern[str], int]:
             raise InvalidPattern(f"\\{escaped} is not supported")
         return _compile(_CLASSES.get(escaped, re.escape(escaped))), position + 2
     if character in _SPECIAL:
-        raise InvalidPattern(f"{character} is not supported here: write \\{character} for the character itself")
+        hint = _HINTS.get(character, "")
+        raise InvalidPattern(f"{character} is not supported here: {hint}write \\{character} for the character itself")
     return _compile("." if character == "." else re.escape(character)), position + 1
 
 
@@ -170,3 +179,19 @@ def compile_patterns(texts: list[str]) -> Callable[[str], bool]:
         return any(each.matches(text) for each in compiled)
 
     return matches
+
+
+def describe_patterns(texts: list[str]) -> str:
+    """Return the patterns for a message that says what a text must match, such as `[a-z]+ or [A-Z]{3}`.
+
+    Of many or long ones it has the first, and the number of the others.
+    """
+    shown = texts[:1]
+    for text in texts[1:]:
+        if sum(map(len, shown)) + len(text) > MAX_DESCRIPTION_LENGTH:
+            break
+        shown.append(text)
+    more = len(texts) - len(shown)
+    shown += [f"{more} other pattern{'s' if more > 1 else ''}"] if more else []
+    described = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+    return "".join(each if each.isprintable() else " " for each in described)

@@ -11,7 +11,16 @@ from catalog.selectors.change_rules import SCOPE_TYPES, ListedFinding, ListedRul
 from catalog.services.approval.evaluation import ACTIONS
 from catalog.services.approval.port import ChangeAction
 from catalog.services.approval.rule_kinds import RULE_KINDS
-from management.api.serializers import LAST_PAGE, Flag, IdText, Number, ResponseSerializer, StrictSerializer, Text
+from management.api.serializers import (
+    LAST_PAGE,
+    Choice,
+    Flag,
+    IdText,
+    Number,
+    ResponseSerializer,
+    StrictSerializer,
+    Text,
+)
 from tenancy.audit.rule_findings import FindingResult
 from tenancy.models.securable import parse_securable_id
 
@@ -37,7 +46,7 @@ HOOK_HEADERS = (
 class RuleScopeRequest(StrictSerializer):
     """The object that a rule is attached to."""
 
-    type = serializers.ChoiceField(TYPES)
+    type = Choice(TYPES)
     id = Text(required=False, help_text="The id that clients see; not for the server")
     warehouse_id = IdText(required=False, help_text="For objects in a warehouse")
 
@@ -106,12 +115,10 @@ class ChangeRuleListResponse(ResponseSerializer):
 class CreateChangeRuleRequest(StrictSerializer):
     scope = RuleScopeRequest()
     name = Text(allow_blank=True, help_text="Shown to clients; unique among the rules of the object, ignoring case")
-    kind = serializers.ChoiceField(KINDS, help_text="It cannot be changed")
+    kind = Choice(KINDS, help_text="It cannot be changed")
     configuration = serializers.DictField(help_text=CONFIGURATION)
-    mode = serializers.ChoiceField(ChangeRule.Mode.values, required=False, help_text=f"Default: `enforce`. {MODE}")
-    on_failure = serializers.ChoiceField(
-        ChangeRule.OnFailure.values, required=False, help_text=f"Default: `deny`. {ON_FAILURE}"
-    )
+    mode = Choice(ChangeRule.Mode.values, required=False, help_text=f"Default: `enforce`. {MODE}")
+    on_failure = Choice(ChangeRule.OnFailure.values, required=False, help_text=f"Default: `deny`. {ON_FAILURE}")
     enabled = Flag(required=False, help_text="Default: true")
     secret = serializers.DictField(required=False, allow_null=True, help_text=HOOK_HEADERS)
 
@@ -120,8 +127,8 @@ class UpdateChangeRuleRequest(StrictSerializer):
     version = Number(help_text="The version that the caller saw; 409 if the rule has another one")
     name = Text(allow_blank=True)
     configuration = serializers.DictField(help_text="The whole configuration")
-    mode = serializers.ChoiceField(ChangeRule.Mode.values)
-    on_failure = serializers.ChoiceField(ChangeRule.OnFailure.values)
+    mode = Choice(ChangeRule.Mode.values)
+    on_failure = Choice(ChangeRule.OnFailure.values)
     enabled = Flag()
     secret = serializers.DictField(
         required=False, allow_null=True, help_text=f"Absent: the secret stays. Null: it is deleted. {HOOK_HEADERS}"
@@ -131,9 +138,7 @@ class UpdateChangeRuleRequest(StrictSerializer):
 class EvaluateChangeRuleRequest(StrictSerializer):
     warehouse_id = IdText()
     table_id = IdText()
-    action = serializers.ChoiceField(
-        [each.value for each in ACTIONS], required=False, help_text=f"Default: `{ChangeAction.COMMIT}`"
-    )
+    action = Choice([each.value for each in ACTIONS], required=False, help_text=f"Default: `{ChangeAction.COMMIT}`")
     updates = serializers.ListField(
         child=serializers.DictField(), required=False, help_text="The updates of a commit, as in the REST catalog"
     )

@@ -18,6 +18,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from management.api.event_sinks.configuration_shapes import CONFIGURATION_SHAPES
 from management.api.serializers import (
     LAST_PAGE,
+    Choice,
     Flag,
     IdText,
     KebabSerializer,
@@ -79,7 +80,7 @@ class StartPosition(StrictSerializer):
     time = serializers.DateTimeField(required=False, help_text="With the events since this time, and few earlier ones")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        start = serializers.ChoiceField(
+        start = Choice(
             ["earliest", "latest"], required=False, help_text="With the oldest event that is kept, or with the next one"
         )
         return {**super().get_fields(), "from": start}  # which cannot be the name of an attribute
@@ -89,7 +90,7 @@ class CreateEventSinkRequest(StrictSerializer):
     name = Text(help_text=_NAME)
     configuration = ConfigurationDocument()
     filter = EventSinkFilter(required=False, help_text=_FILTER)
-    payload = serializers.ChoiceField(PAYLOADS, default=Payload.FULL.value, help_text=f"{_PAYLOAD}; default: full")
+    payload = Choice(PAYLOADS, default=Payload.FULL.value, help_text=f"{_PAYLOAD}; default: full")
     start = StartPosition(required=False, help_text="Where deliveries begin; default: with the next event")
     is_paused = Flag(default=False, help_text="Whether deliveries wait until the sink is resumed; default: false")
 
@@ -102,7 +103,7 @@ class UpdateEventSinkRequest(KebabSerializer):
         "it changes where they are sent"
     )
     filter = EventSinkFilter(help_text=_FILTER)
-    payload = serializers.ChoiceField(PAYLOADS, help_text=_PAYLOAD)
+    payload = Choice(PAYLOADS, help_text=_PAYLOAD)
     version = Number(min_value=1, max_value=2**31 - 1, help_text="The version that the caller read")
 
 

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 
-from events.cloud_events import Payload
+from events.cloud_events import TYPES_DOCUMENT, Payload
 from events.selectors.feed import Feed, FeedFilter, FeedPage, open_feed_for
 from events.selectors.feed_waits import SEARCH_SECONDS, wait_for_page
 from events.selectors.publication_watch import publication_watch
@@ -134,7 +134,7 @@ class EventViewSet(ManagementViewSet):
         types = sorted(set(self.request.GET.getlist("type")))
         for each in types:
             if each not in EVENT_TYPES:
-                raise BadRequest(f"type: {each[:100]!r} is not a type of an event")
+                raise BadRequest(f"type: {each[:100]!r} is not a type of events: {TYPES_DOCUMENT} lists them")
         return FeedFilter(
             project=None if project is None else require_project_id(project),
             warehouse=warehouse,

@@ -72,7 +72,7 @@ class Command(OperatorCommand):
         start = _start_of(options)
         if (action == "replay") != (start is not None):
             raise CommandError(
-                "`replay` needs one of --position, --time, --earliest and --latest; no other action does"
+                "`replay` needs one of --position, --time, --earliest and --latest; other actions take none of them"
             )
         if options["positions"] is not None and action not in OF_LETTERS:
             raise CommandError(f"--positions is for {' and '.join(f'`{each}`' for each in OF_LETTERS)}")
@@ -140,7 +140,7 @@ CHANGES: Final[dict[str, tuple[Callable[..., None], str]]] = {
     "test": (send_test_event, "the receiver accepted the test event."),
 }
 LETTER_CHANGES: Final[dict[str, tuple[Callable[..., int], str]]] = {
-    "redeliver": (redeliver_dead_letters, "sent again"),
+    "redeliver": (redeliver_dead_letters, "to be sent again"),
     "delete-dead-letters": (delete_dead_letters, "deleted"),
 }
 
@@ -178,7 +178,7 @@ def _cells(state: SinkState) -> tuple[str, ...]:
 
 
 def _letter_cells(letter: DeadLetter) -> list[str]:
-    again = "sent again" if letter.is_redelivered else ""
+    again = "to be sent again" if letter.is_redelivered else ""
     at = f"{letter.at:%Y-%m-%d %H:%M:%S} UTC"
     return [str(letter.position), at, letter.type, letter.object_key, again, letter.error]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.services.approval.patterns import MAX_TEXT_LENGTH, InvalidPattern, SafePattern
+from catalog.services.approval.patterns import MAX_TEXT_LENGTH, InvalidPattern, SafePattern, describe_patterns
 
 ITEMS = ["a", "b", "_", ".", "[ab]", "[^a]", "[a-c0-9]", r"\d", r"\w", r"\.", r"\-"]
 QUANTIFIERS = ["", "", "?", "*", "+", "{2}", "{1,3}", "{0,2}"]
@@ -44,9 +44,10 @@ def test_examples(pattern: str, matching: list[str], others: list[str]) -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("(a)", r"\( is not supported here"),
-        ("a|b", r"\| is not supported"),
-        ("^a", r"\^ is not supported"),
+        ("(a)", r"\( is not supported here: list several patterns instead; write \\\( for the character itself"),
+        ("a|b", r"\| is not supported here: list several patterns instead"),
+        ("^a", r"\^ is not supported here: a pattern matches the whole text; write \\\^ for"),
+        ("a$", r"\$ is not supported here: a pattern matches the whole text"),
         ("*", r"\* is not supported"),
         ("a**", r"\* is not supported"),
         ("[a", r"\[ without \]"),
@@ -86,3 +87,19 @@ def test_each_character_is_one_step(pattern: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(SafePattern, "_skip_optional", count)
     assert not SafePattern(pattern).follow("a" * MAX_TEXT_LENGTH)
     assert 250 < len(steps) <= MAX_TEXT_LENGTH + 1
+
+
+@pytest.mark.parametrize(
+    ("patterns", "description"),
+    [
+        (["[a-z]+"], "[a-z]+"),
+        (["a" * 256], "a" * 256),
+        (["a+", "b+"], "a+ or b+"),
+        (["a+", "b+", "c+"], "a+, b+ or c+"),
+        (["a" * 150, "b" * 50, "c"], f"{'a' * 150}, {'b' * 50} or 1 other pattern"),
+        (["a" * 256] * 20, f"{'a' * 256} or 19 other patterns"),
+        (["a\nb\x1b"], "a b "),
+    ],
+)
+def test_descriptions_have_few_patterns(patterns: list[str], description: str) -> None:
+    assert describe_patterns(patterns) == description

@@ -11,7 +11,7 @@ from catalog.iceberg.changed_fields import find_changed_fields
 from catalog.iceberg.display.stored_parts import find_current_schema
 from catalog.iceberg.metadata_diff import has_same_schema
 from catalog.services.approval.configuration import Patterns, RuleConfiguration, RuleSettings, read_configuration
-from catalog.services.approval.patterns import compile_patterns
+from catalog.services.approval.patterns import compile_patterns, describe_patterns
 from catalog.services.approval.port import ChangeAction, ContractVerifier, ProposedChange
 from icekeeper.kernel.request_context import remaining_seconds
 from tenancy.models import Securable
@@ -48,7 +48,9 @@ class Naming(ContractVerifier):
             Securable.Type.NAMESPACE: given.namespace,
         }
         self._objects = {kind: compile_patterns(texts) for kind, texts in patterns.items() if texts is not None}
+        self._described = {kind: describe_patterns(texts) for kind, texts in patterns.items() if texts is not None}
         self._column = None if given.column is None else compile_patterns(given.column)
+        self._column_described = "" if given.column is None else describe_patterns(given.column)
 
     def find_violations(self, change: ProposedChange) -> Iterable[str]:
         is_valid = self._objects.get(change.object_type)
@@ -56,12 +58,12 @@ class Naming(ContractVerifier):
             levels, name = change.new_name
             named = levels[-1] if name is None else name
             if not is_valid(named):
-                yield f"the name {named!r} does not have the required form"
+                yield f"the name {named!r} must match {self._described[change.object_type]}"
         if self._column is not None and change.proposed is not None:
             for name in _new_column_names(change):
                 remaining_seconds()  # a request may have any number of columns
                 if not self._column(name):
-                    yield f"the name of column {name!r} does not have the required form"
+                    yield f"the name of column {name!r} must match {self._column_described}"
 
 
 def _new_column_names(change: ProposedChange) -> Iterator[str]:

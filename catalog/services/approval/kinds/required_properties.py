@@ -6,16 +6,15 @@ Commits that do not touch a property are not rejected for it: a new rule does no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from catalog.services.approval.configuration import Patterns, RuleConfiguration, RuleSettings, read_configuration
-from catalog.services.approval.patterns import compile_patterns
+from catalog.services.approval.patterns import compile_patterns, describe_patterns
 from catalog.services.approval.port import ContractVerifier, ProposedChange
 from tenancy.models import Securable
 
-_OBJECTS: Final = ("table", "view", "generic-table", "namespace")
 _NONE: Final[Mapping[str, str]] = {}
 
 
@@ -29,7 +28,7 @@ class RequiredPropertiesConfiguration(RuleConfiguration):
         ),
     ]
     objects: Annotated[
-        list[Annotated[str, Field(pattern="^(table|view|generic-table|namespace)$")]],
+        list[Literal["table", "view", "generic-table", "namespace"]],
         Field(min_length=1, max_length=4, description="Types of objects that need them; default: tables"),
     ] = ["table"]
 
@@ -43,6 +42,9 @@ class RequiredProperties(ContractVerifier):
         self._required = {
             name: None if patterns is None else compile_patterns(patterns)
             for name, patterns in given.properties.items()
+        }
+        self._described = {
+            name: describe_patterns(patterns) for name, patterns in given.properties.items() if patterns is not None
         }
 
     def find_violations(self, change: ProposedChange) -> Iterable[str]:
@@ -60,4 +62,4 @@ class RequiredProperties(ContractVerifier):
             if value is None:
                 yield f"the property {name!r} is required"
             elif is_valid is not None and not is_valid(value):
-                yield f"the value of the property {name!r} does not have the required form"
+                yield f"the value of the property {name!r} must match {self._described[name]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -20,9 +20,8 @@ _ALWAYS: Final = 3
 
 class SchemaCompatibilityConfiguration(RuleConfiguration):
     mode: Annotated[
-        str,
+        Literal["backward", "forward", "full"],
         Field(
-            pattern="^(backward|forward|full)$",
             description="`backward`: the new schema reads the data that was written with the current one. `forward`: "
             "queries for the current schema also read what is written with the new one. `full`: both",
         ),
