@@ -32,6 +32,7 @@ from tenancy.audit.recording import (
     truncate_text,
 )
 from tenancy.changes.kinds import Change
+from tenancy.models.securable import Securable
 
 MAX_DATA_BYTES: Final = 786_432
 """Maximum bytes of an event's data in UTF-8; of longer data only the length is kept. Message brokers accept 1 MiB."""
@@ -110,7 +111,7 @@ class RecordedChange:
             "public_id": truncate_text(str(details.get("uuid", self.object_id)), 255),
             "names": _encode(list(names)),
             "project_id": truncate_text(self.project_id, 128),
-            "warehouse_id": details.get("warehouse"),
+            "warehouse_id": self._warehouse_id(),
             "actor": truncate_text(actor_name(caller), 255),
             "assumed_role": caller.assumed_role,
             "request_id": "" if request_id is None else request_id.text,
@@ -118,6 +119,11 @@ class RecordedChange:
             "event_index": index,
             "data": self._event_data(),
         }
+
+    def _warehouse_id(self) -> Any:
+        """Return the warehouse that the object is in, or that is created, updated or deleted itself; None without."""
+        of_warehouse = self.kind.object_type == Securable.Type.WAREHOUSE.value
+        return UUID(self.object_id) if of_warehouse else self._details.get("warehouse")
 
     def _event_data(self) -> str | None:
         if not self.kind.has_request_data:

@@ -15,6 +15,7 @@ from events.selectors import feed
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
+from storage.services.warehouse_changes import rename_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
@@ -147,6 +148,10 @@ def test_filters_of_a_warehouse(warehouse: Warehouse) -> None:
     assert subjects(f"after={start}&warehouseId={here}&namespace=a%1Fb&projectId={project}") == ["c"]
     assert subjects(f"after={start}&warehouseId={here}&namespace=a%1Fc") == []
     assert api.get(f"?warehouseId={here}&projectId=other").refused(404, "NoSuchWarehouseException")
+    rename_warehouse(actor=INTERNAL, warehouse_id=here, new_name="renamed")
+    publish()
+    renamed = page(f"after={start}&warehouseId={here}")["events"][-1]
+    assert (renamed["type"], renamed["subject"], renamed["warehouse-id"]) == ("updateWarehouse", str(here), str(here))
     assert api.get(f"?warehouseId={X}").refused(404, "NoSuchWarehouseException", str(X))
 
 
