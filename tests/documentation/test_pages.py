@@ -22,11 +22,13 @@ ALONE: Final = [
     ("engines.md", "PyIceberg"),
     ("getting-started.md", "Create a second warehouse"),
     ("tags.md", "Create a tag and attach it"),
+    ("events.md", "Create a sink by the API"),
     ("change-approval.md", "Keep schemas compatible"),
     ("change-approval.md", "Try a rule before it is enforced"),
     ("change-approval.md", "Override a rule"),
     ("change-approval.md", "Protect tables and columns by tags"),
     ("change-approval.md", "Require properties"),
+    ("change-approval.md", "Require names that match a pattern"),
     ("change-approval.md", "Keep snapshots"),
     ("change-approval.md", "Let your own server decide"),
     ("users-and-roles.md", "Create a user"),
@@ -47,6 +49,7 @@ ALONE: Final = [
 
 TEAM: Final = [
     ("getting-started.md", "A catalog for teams"),
+    ("events.md", "Give a service account the events of one warehouse"),
     ("authorization.md", "Give a team read access to a namespace"),
     ("authorization.md", "Grant access for a limited time"),
     ("authorization.md", "List and revoke grants"),
@@ -82,12 +85,6 @@ PREPARATION: Final = {
     ],
     ("tokens.md", "Rotate a token"): [
         """ID=$(curl -s -H "Authorization: Bearer $TOKEN" $api/token | jq -r '.tokens[0].id')""",
-    ],
-    ("tags.md", "Create a tag and attach it"): [
-        """namespace=$(curl -s $catalog/v1/$prefix/namespaces/shop | jq -r .properties.namespace_id)""",
-        """table=$(curl -s $catalog/v1/$prefix/namespaces/shop/tables --json '{"name": "customers", "schema":
-          {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": true},
-          {"id": 2, "name": "mail", "type": "string", "required": false}]}}' | jq -r '.metadata["table-uuid"]')""",
     ],
     ("high-availability.md", "Behind a load balancer"): [
         "export ICEKEEPER__DATA_DIR=$PWD/.icekeeper ICEKEEPER__LOCAL_STORAGE_ROOT=$PWD/.icekeeper/storage",

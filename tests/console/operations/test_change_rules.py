@@ -329,7 +329,7 @@ def veto(lead: Browser, warehouse: Warehouse, create_rule: CreateRule, ids: Ids)
 def test_findings_are_shown_with_their_rule(
     lead: Browser, veto: ChangeRule, warehouse: Warehouse, ids: Ids, open_as: Open  # noqa: F811
 ) -> None:  # fmt: skip
-    reason = "the value of the property 'owner' does not have the required form"
+    reason = "the value of the property 'owner' must match team-[a-z]+"
     table = f"/ui/warehouse/{warehouse.pk}/table/{ids.tables['open']}/"
     for address in (
         "/ui/change-rule/findings/",
@@ -430,7 +430,7 @@ def test_a_rejected_change_is_explained(
     text = main_text(page)
     assert "A rule rejects the change" in text
     assert (
-        "Rule 'names' rejects the change of namespace Sales-2: the name 'Sales-2' does not have the required form"
+        "Rule 'names' rejects the change of namespace Sales-2: the name 'Sales-2' must match [a-z]+"
         in text
     )
     assert "A user with the permission to override rules can do this." in text

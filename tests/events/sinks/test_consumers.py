@@ -5,19 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from queue import Queue
 from threading import Thread
 
 import pytest
 
+from events.cloud_events import CloudEvent
 from events.sinks.kafka import KafkaSink, KafkaTarget
 from events.sinks.nats import NatsSink, NatsTarget
 from events.sinks.port import Sink
 from tests.documentation.command_block_fixtures import blocks_below
-from tests.events.sinks.nats_subscriber import add_stream
-from tests.events.sinks.sample_events import event
+from tests.events.sinks.sample_events import event, send_until_delivered
 from tests.parts.kafka import Kafka
 from tests.parts.nats import Nats
 
@@ -49,21 +49,26 @@ def _read(running: subprocess.Popen[str], lines: Queue[str]) -> None:
         lines.put(line.strip())
 
 
+def sample(number: int) -> CloudEvent:
+    return event(number, namespace="sales", name="orders", objectsequence=str(number))
+
+
 def send(sink: Sink, number: int) -> None:
     try:
-        assert sink.send([event(number, namespace="sales", name="orders", objectsequence=str(number))]) == {}
+        assert sink.send([sample(number)]) == {}
     finally:
         sink.close()
 
 
 @pytest.mark.part("nats")
 def test_nats(nats: Nats) -> None:
-    subject = f"walk.{next(_numbers)}"
-    add_stream(nats.url, f"walk-{next(_numbers)}", subject)
+    number = next(_numbers)
+    subject = f"walk.{number}"
     target = NatsTarget(addresses=[nats.url], subject=subject, timeout=10, jetstream=True)
-    replaced = {"nats://127.0.0.1:4222": nats.url, "lake.events": subject}
-    send(NatsSink(target), 1)
+    replaced = {"nats://127.0.0.1:4222": nats.url, '"lake"': f'"walk-{number}"', "lake.events": subject}
     with consumer("Deliver to NATS", **replaced) as lines:
+        with closing(NatsSink(target)) as sink:
+            send_until_delivered(sink, [sample(1)], seconds=20)  # the consumer creates the stream
         assert lines.get(timeout=20) == "updateTable sales orders 1"
         send(NatsSink(target), 2)
         assert lines.get(timeout=20) == "updateTable sales orders 2"

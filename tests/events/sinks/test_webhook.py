@@ -127,6 +127,12 @@ def test_signatures_of_two_secrets(
     assert not is_genuine(headers | {"webhook-timestamp": str(int(headers["webhook-timestamp"]) - 1)}, body, new)
     assert is_genuine(headers, body, new, tolerance=30)
     assert not is_genuine(headers, body, new, tolerance=-1)
+    for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
+        assert not is_genuine({each: value for each, value in headers.items() if each != name}, body, new)
+    for value in ("", "now", "-1", "9" * 5000):
+        assert not is_genuine(headers | {"webhook-timestamp": value}, body, new)
+    for value in ("", "v1", "v1,", "v1,\xff"):
+        assert not is_genuine(headers | {"webhook-signature": value}, body, new)
 
 
 def test_a_thousand_events_in_the_order_of_their_object(webhook: WebhookReceiver, opened: list[WebhookSink]) -> None:
