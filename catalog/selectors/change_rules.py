@@ -209,15 +209,16 @@ def list_rule_findings_for(
     Needs the permission to manage rules on the scope of the rule, or on the object. Raises `ChangeRuleNotFound`, the
     "no such" error of the object, and `Forbidden`.
     """
-    rows = AuditRecord.objects.using(settings.READ_DATABASE)
-    rows = rows.filter(event__in=_RESULTS if filters.result is None else [EVENTS[filters.result].value])
+    rows = AuditRecord.objects.using(settings.READ_DATABASE).findings()
+    if filters.result is not None:
+        rows = rows.filter(event=EVENTS[filters.result].value)
     if filters.rule_id is not None:
         get_change_rule_for(actor=actor, rule_id=filters.rule_id)
-        rows = rows.filter(details__contains=f'"rule":"{filters.rule_id}"')
+        rows = rows.filter(rule=str(filters.rule_id))
     else:
         target = filters.scope.find()
         require_permission(actor, Can.MANAGE_RULES, *target.ref, missing=target.missing)
-        rows = rows.filter(_about(target.ref))
+        rows = rows.filter(_about(target.ref, filters.scope.warehouse_id))
     if page.token:
         at, record_id = page.after_time_and_id()
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
@@ -229,8 +230,8 @@ def list_rule_findings_for(
     return build_page([(time_and_id_key(row.at, row.id), _listed(row)) for row in newest], page)
 
 
-def _about(ref: ObjectRef) -> Q:
-    own = Q(object_type=ref.type.value, object_id=str(ref.id))
+def _about(ref: ObjectRef, warehouse_id: UUID | None) -> Q:
+    """Return the condition of findings about an object and what is in it."""
     match ref.type:
         case Securable.Type.SERVER:
             return Q()
@@ -239,11 +240,11 @@ def _about(ref: ObjectRef) -> Q:
             created = Project.objects.filter(pk=ref.id).values_list("created_at", flat=True).first()
             return Q(project_id=str(ref.id)) & (Q() if created is None else Q(at__gte=created))
         case Securable.Type.WAREHOUSE:
-            return own | Q(details__contains=f'"warehouse":"{ref.id}"')
+            return Q(warehouse=str(ref.id))
         case Securable.Type.NAMESPACE:
-            return own | Q(details__contains=f'"{ref.id}":"')
+            return Q(warehouse=str(warehouse_id), details__contains=f'"{ref.id}":"')
         case _:
-            return own
+            return Q(object_type=ref.type.value, object_id=str(ref.id))
 
 
 def _listed(row: AuditRecord) -> ListedFinding:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from django.db import models
 from django.db.models import Q
@@ -14,6 +14,24 @@ NO_HASH: Final = "0" * 64
 
 SEALED: Final = Q(position__isnull=False)
 
+FINDINGS: Final = Q(event__in=["change.vetoed", "change.overridden", "change.reported"])
+"""Records of what rules about changes found."""
+
+
+class DetailText(models.Func):
+    """The text of the member `key` of the JSON object `details`, NULL without it. Indexes have it as an expression."""
+
+    output_field = models.TextField()
+
+    def __init__(self, *, key: str) -> None:
+        super().__init__("details", key=key)
+
+    def as_postgresql(self, *args: Any, **kwargs: Any) -> Any:
+        return super().as_sql(*args, template="(%(expressions)s::jsonb ->> '%(key)s')", **kwargs)
+
+    def as_sqlite(self, *args: Any, **kwargs: Any) -> Any:
+        return super().as_sqlite(*args, template="json_extract(%(expressions)s, '$.%(key)s')", **kwargs)
+
 
 class AuditRecordQuerySet(VisibleQuerySet["AuditRecord"]):
     def unsealed(self) -> Self:
@@ -23,6 +41,10 @@ class AuditRecordQuerySet(VisibleQuerySet["AuditRecord"]):
     def sealed(self) -> Self:
         """Return the records of the hash chain, with the condition of their indexes as SQLite needs it."""
         return self.filter(SEALED)
+
+    def findings(self) -> Self:
+        """Return what rules about changes found, with the id of the `rule` and of the `warehouse` as texts."""
+        return self.filter(FINDINGS).annotate(rule=DetailText(key="rule"), warehouse=DetailText(key="warehouse"))
 
     def after_position(self, position: int) -> Self:
         """Return the sealed records after a position, in the order of the chain."""
@@ -121,11 +143,10 @@ class AuditRecord(models.Model):
                 condition=SEALED & Q(assumed_role__isnull=False),
                 name="audit_record_by_role",
             ),
-            # A search in their details reads all of them, but no other records.
+            models.Index(fields=["at", "id"], condition=SEALED & FINDINGS, name="audit_record_findings"),
+            models.Index(DetailText(key="rule"), "at", "id", condition=SEALED & FINDINGS, name="audit_record_by_rule"),
             models.Index(
-                fields=["at", "id"],
-                condition=SEALED & Q(event__in=["change.vetoed", "change.overridden", "change.reported"]),
-                name="audit_record_findings",
+                DetailText(key="warehouse"), "at", "id", condition=SEALED & FINDINGS, name="audit_record_in_warehouse"
             ),
         ]
 

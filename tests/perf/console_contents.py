@@ -418,7 +418,8 @@ class Fill:
         at = f"now() - interval '90 days' + n * (interval '90 days' / {count + 1})"
         event = "(ARRAY['table.committed', 'table.loaded', 'grant.created', 'role_member.added', 'table.created'])"
         self._without_indexes("tenancy_auditrecord", lambda: self._insert(
-            "tenancy_auditrecord", f"generate_series(1, {count}) AS n, b_project AS p", id=object_id("audit", "n"),
+            "tenancy_auditrecord",
+            f"generate_series(1, {count}) AS n JOIN b_warehouse AS w ON w.w = 1 + n / 100 % <W>, b_project AS p", id=object_id("audit", "n"),
             position=f"{last} + n", at=at, count="1",
             event=f"CASE n % 100 WHEN 0 THEN 'change.vetoed' ELSE {event}[1 + n % 5] END",
             action="CASE n % 4 WHEN 0 THEN 'get_metadata' ELSE '' END",
@@ -427,7 +428,7 @@ class Fill:
             object_id=f"{object_id('table', '1 + n % <T>')}::text", project_id="p.id",
             request_id=object_id("row", "n"), address="'10.0.0.' || n % 250", user_agent="'PyIceberg/0.10.0'",
             details=f"""'{{"rule":"' || {object_id("rule", f"n / 100 % {RULES}")} || '","named":"owners",' ||
-                '"violation":"it must not be dropped","warehouse":"lake","levels":["domain_0001","orders"]}}'""",
+                '"violation":"it must not be dropped","warehouse":"' || w.id || '","levels":["domain_0001"]}}'""",
             previous_hash="md5(n::text) || md5(n::text)", hash="md5(n::text) || md5(n::text)",
         ))  # fmt: skip
         self._run(f"UPDATE tenancy_auditchain SET position = {last + count}")  # noqa: S608
