@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connections
 
 from events.cloud_events import Payload, StoredEvent
-from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import as_datetime, fetch_all, fetch_one
 
 MAX_SCANNED: Final = 20_000
 """Events that one batch compares with filters that no index has."""
@@ -76,11 +76,14 @@ def read_batch(
         through = _last_scanned(alias, after, through, event_filter)
     vendor = connections[alias].vendor
     where, order, params = _conditions(vendor, after, through, event_filter)
-    data, size = ("data", _SIZE[vendor]) if payload is Payload.FULL else (_NO_DATA[vendor], "0")
-    statement = _READ.format(data=data, size=size, where=where, order=order)
+    if payload is not Payload.FULL:
+        statement = _WITHOUT_DATA.format(fields=_FIELDS[vendor], where=where, order=order, direction="ASC")
+        events = [StoredEvent(*row) for row in fetch_all(alias, statement, [*params, limit])]
+        return Batch(events, through if len(events) < limit else events[-1].position)
+    statement = _WITH_DATA.format(fields=_FIELDS[vendor], size=_SIZE[vendor], where=where, order=order)
     max_bytes = MAX_BATCH_BYTES if max_bytes is None else max_bytes
     rows = fetch_all(alias, statement, [*params, limit, max_bytes])
-    events = [_stored_event(row) for row in rows]
+    events = [StoredEvent(*row[:-1]) for row in rows]
     is_complete = len(rows) < limit and not (rows and rows[-1][-1] >= max_bytes)
     return Batch(events, through if is_complete else events[-1].position)
 
@@ -118,27 +121,47 @@ def read_newest(
         return [], after
     if not event_filter.is_indexed:
         after = _first_scanned(alias, after, through, event_filter)
-    where, order, params = _conditions(connections[alias].vendor, after, through, event_filter)
-    no_data = _NO_DATA[connections[alias].vendor]
-    rows = fetch_all(alias, _NEWEST.format(data=no_data, where=where, order=_reverse(order)), [*params, limit])
-    events = [_stored_event(row) for row in rows]
+    vendor = connections[alias].vendor
+    where, order, params = _conditions(vendor, after, through, event_filter)
+    statement = _WITHOUT_DATA.format(fields=_FIELDS[vendor], where=where, order=_reverse(order), direction="DESC")
+    events = [StoredEvent(*row) for row in fetch_all(alias, statement, [*params, limit])]
     return events, after if len(events) < limit else events[-1].position - 1
 
 
-_COLUMNS: Final = StoredEvent._fields[:-1]
+_COLUMNS: Final = ", ".join("at" if name == "time" else name for name in StoredEvent._fields[:-1])
+_IDS: Final = ("event_id", "warehouse_id", "assumed_role")
+_ID_TEXT: Final = {
+    "postgresql": "{0}::text",
+    "sqlite": "substr({0}, 1, 8) || '-' || substr({0}, 9, 4) || '-' || substr({0}, 13, 4) || '-' || "
+    "substr({0}, 17, 4) || '-' || substr({0}, 21)",  # stored as 32 digits
+}
+_TIME_TEXT: Final = {
+    "postgresql": """to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""",
+    # Stored as 2026-01-31 12:00:00.001500, or without a fraction.
+    "sqlite": "substr(at, 1, 10) || 'T' || substr(at, 12, 8) || '.' || substr(substr(at, 21) || '000000', 1, 6) || 'Z'",
+}
+
+
+def _fields(vendor: str) -> str:
+    """Return the expressions of the fields of a `StoredEvent`, except its data."""
+    texts = {name: _ID_TEXT[vendor].format(name) for name in _IDS} | {"time": _TIME_TEXT[vendor]}
+    return ", ".join(texts.get(name, name) for name in StoredEvent._fields[:-1])
+
+
+_FIELDS: Final = {vendor: _fields(vendor) for vendor in ("postgresql", "sqlite")}
 _SIZE: Final = {"postgresql": "coalesce(octet_length(data), 0)", "sqlite": "coalesce(length(data), 0)"}
-_NO_DATA: Final = {"postgresql": "NULL::text", "sqlite": "NULL"}
-_READ: Final = f"""
-SELECT {", ".join(_COLUMNS)}, data, total FROM (
+_WITH_DATA: Final = f"""
+SELECT {{fields}}, data, total FROM (
   SELECT *, CAST(sum(size) OVER (ORDER BY position) AS bigint) AS total FROM (
-    SELECT {", ".join(_COLUMNS)}, {{data}} AS data, {{size}} AS size
+    SELECT {_COLUMNS}, data, {{size}} AS size
       FROM tenancy_outboxevent WHERE {{where}} ORDER BY {{order}} LIMIT %s) AS page) AS measured
  WHERE total - size < %s ORDER BY position
 """  # noqa: S608 - constants
 
-_NEWEST: Final = f"""
-SELECT {", ".join(_COLUMNS)}, {{data}} AS data, 0
-  FROM tenancy_outboxevent WHERE {{where}} ORDER BY {{order}} LIMIT %s
+_WITHOUT_DATA: Final = f"""
+SELECT {{fields}}, NULL FROM (
+  SELECT {_COLUMNS} FROM tenancy_outboxevent WHERE {{where}} ORDER BY {{order}} LIMIT %s) AS page
+ ORDER BY position {{direction}}
 """  # noqa: S608 - constants
 _FIRST_SCANNED: Final = """
 SELECT min(position), count(*)
@@ -228,16 +251,3 @@ def _add_column(conditions: list[str], params: list[Any], column: str, wanted: S
     elif wanted:
         conditions.append(f"{column} = ANY(%s)")
         params.append(list(wanted))
-
-
-def _stored_event(row: Sequence[Any]) -> StoredEvent:
-    """Return the event of a row of `_READ`; SQLite has UUIDs and times as text."""
-    if isinstance(row[_EVENT_ID], UUID):
-        return StoredEvent(*row[:-1])
-    values = dict(zip(StoredEvent._fields, row, strict=False))
-    values |= {name: as_uuid(values[name]) for name in _UUIDS if values[name] is not None}
-    return StoredEvent(**values | {"at": as_datetime(values["at"])})
-
-
-_EVENT_ID: Final = StoredEvent._fields.index("event_id")
-_UUIDS: Final = ("event_id", "warehouse_id", "assumed_role")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +11,10 @@ import pytest
 from events.cloud_events import Payload, StoredEvent, cloud_event_of, gap_event
 from tests.events.event_fixtures import SERVER_ID
 
-W, ROLE = UUID("01999999-0000-7000-8000-000000000002"), UUID("01999999-0000-7000-8000-000000000003")
+W, ROLE = "01999999-0000-7000-8000-000000000002", "01999999-0000-7000-8000-000000000003"
 STORED = StoredEvent(
-    position=7, event_id=UUID("01999999-0000-7000-8000-000000000004"), object_key="table:own", sequence=3,
-    type="createTable", at=datetime(2026, 1, 31, 12, 0, 0, 1500, UTC), public_id="uuid", names='["a", "b", "orders"]',
+    position=7, event_id="01999999-0000-7000-8000-000000000004", object_key="table:own", sequence=3,
+    type="createTable", time="2026-01-31T12:00:00.001500Z", public_id="uuid", names='["a", "b", "orders"]',
     project_id="p", warehouse_id=W, actor="oidc~alice", assumed_role=None, request_id="r", event_count=2,
     event_index=1, data='{"name":"orders"}',
 )  # fmt: skip
@@ -39,12 +38,12 @@ def test_a_created_table() -> None:
         "time": "2026-01-31T12:00:00.001500Z",
         "subject": "uuid",
         "project-id": "p",
-        "warehouse-id": str(W),
+        "warehouse-id": W,
         "tabular-type": "table",
         "tabular-id": "uuid",
         "name": "orders",
         "namespace": "a.b",
-        "prefix": str(W),
+        "prefix": W,
         "num-events": 2,
         "sequence-number": 1,
         "trace-id": "r",
@@ -62,9 +61,9 @@ def test_a_created_table() -> None:
         ("renameTable", "table", "a\x1fb", ""),
         ("undropTabulars", "view", "a\x1fb", ""),
         ("renameView", "view", "a.b", ""),
-        ("updateView", "view", "a.b", str(W)),
-        ("dropTable", "table", "a.b", str(W)),
-        ("renameGenericTable", "generic-table", "a.b", str(W)),
+        ("updateView", "view", "a.b", W),
+        ("dropTable", "table", "a.b", W),
+        ("renameGenericTable", "generic-table", "a.b", W),
     ],
 )
 def test_both_spellings_of_namespaces(event_type: str, object_type: str, namespace: str, prefix: str) -> None:
@@ -76,7 +75,7 @@ def test_actors() -> None:
     assert json.loads(document(assumed_role=ROLE)["actor"]) == {
         "type": "role",
         "principal": "oidc~alice",
-        "assumed-role": str(ROLE),
+        "assumed-role": ROLE,
     }
     assert document(actor="anonymous")["actor"] == '{"type":"anonymous"}'
     assert document(actor="internal")["actor"] == '{"type":"internal"}'
@@ -97,7 +96,7 @@ def test_other_objects() -> None:
     assert role["name"] == "writers"
     assert not {"tabular-type", "tabular-id", "namespace", "prefix", "warehouse-id"} & role.keys()
     namespace = document(type="createNamespace", object_key="namespace:n", names='["a", "b"]')
-    assert (namespace["name"], namespace["namespace"], namespace["warehouse-id"]) == ("b", "a", str(W))
+    assert (namespace["name"], namespace["namespace"], namespace["warehouse-id"]) == ("b", "a", W)
     assert "name" not in document(Payload.IDS, object_key="namespace:n", names='["a", "b"]')
 
 
@@ -107,10 +106,10 @@ def test_names_that_utf_8_does_not_have_are_replaced() -> None:
 
 
 def test_deleted_events() -> None:
-    event = gap_event(W, 3, 9, server_id=SERVER_ID)
+    event = gap_event(UUID(W), 3, 9, server_id=SERVER_ID)
     assert json.loads(event.structured) == {
         "specversion": "1.0",
-        "id": str(W),
+        "id": W,
         "source": f"uri:iceberg-catalog-service:{SERVER_ID}",
         "type": "eventsDeleted",
         "datacontenttype": "application/json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL
 from tenancy.changes.kinds import Change
 from tenancy.changes.transaction import change
+from tenancy.models import OutboxEvent
 from tests.events.event_fixtures import newest_position, update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -46,11 +48,32 @@ def test_all_columns(start: int) -> None:
     (event,) = read(start).events
     assert event == StoredEvent(
         position=newest_position(), event_id=event.event_id, object_key="table:t", sequence=1, type="updateTable",
-        at=event.at, public_id="t", names='["a", "b", "t"]', project_id="p", warehouse_id=W, actor="internal",
+        time=event.time, public_id="t", names='["a", "b", "t"]', project_id="p", warehouse_id=str(W), actor="internal",
         assumed_role=None, request_id="", event_count=1, event_index=0, data='{"of":"t"}',
     )  # fmt: skip
-    assert isinstance(event.event_id, UUID)
-    assert event.at.tzinfo is not None
+    row = OutboxEvent.objects.get(position=event.position)
+    assert (event.event_id, event.at) == (str(row.event_id), row.at)
+
+
+@pytest.mark.parametrize("payload", ["full", "ids"])
+@pytest.mark.parametrize(
+    ("microsecond", "fraction"), [(0, "000000"), (1, "000001"), (1500, "001500"), (120_000, "120000")]
+)
+def test_ids_and_times_are_texts_of_one_format(start: int, microsecond: int, fraction: str, payload: str) -> None:
+    update("t")
+    time = datetime(2026, 1, 31, 13, 0, 0, microsecond, timezone(timedelta(hours=1)))
+    low, high = UUID(int=10), UUID(int=2**128 - 1)
+    OutboxEvent.objects.filter(position=newest_position()).update(
+        event_id=low, at=time, warehouse_id=high, assumed_role=low
+    )
+    (event,) = read(start, payload=payload).events
+    assert event.time == f"2026-01-31T12:00:00.{fraction}Z"
+    assert event.at == time
+    assert (event.event_id, event.warehouse_id, event.assumed_role) == (
+        "00000000-0000-0000-0000-00000000000a",
+        "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "00000000-0000-0000-0000-00000000000a",
+    )
 
 
 def test_batches_continue_where_the_last_one_ended(start: int) -> None:
