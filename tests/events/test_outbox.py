@@ -142,6 +142,18 @@ def test_data_of_a_batch_is_limited(start: int, monkeypatch: pytest.MonkeyPatch)
     assert len(read(start, payload="summary").events) == 5
 
 
+def test_an_event_can_have_more_data_than_its_share(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MAX_BATCH_BYTES", 1000)
+    texts = ["x" * size for size in (1, 600, 1)]
+    with change(INTERNAL) as tx:
+        for number, text in enumerate(texts):
+            tx.record(Change.TABLE_UPDATED, subject=f"{number}", project="p", data={"text": text})
+    for limit, expected in ((3, texts), (2, texts[:2]), (1, texts[:1])):
+        batch = read(start, limit=limit)
+        assert [json.loads(each.data or "")["text"] for each in batch.events] == expected
+        assert batch.through == batch.events[-1].position
+
+
 def test_data_are_read_only_for_the_full_payload(start: int) -> None:
     update("t")
     assert [json.loads(each.data or "") for each in read(start).events] == [{"of": "t"}]
