@@ -194,7 +194,7 @@ _RESULTS: Final = {event.value: result for result, event in EVENTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class FindingFilters:
-    """Findings of a rule, or else about an object and what is in it. None: any result."""
+    """Findings of a rule, or else about an object and what is in it, by default about everything. None: any result."""
 
     rule_id: UUID | None = None
     scope: RuleScope = _SERVER
@@ -214,7 +214,7 @@ def list_rule_findings_for(
         rows = rows.filter(event=EVENTS[filters.result].value)
     if filters.rule_id is not None:
         get_change_rule_for(actor=actor, rule_id=filters.rule_id)
-        rows = rows.filter(rule=str(filters.rule_id))
+        rows = rows.filter(Q(rule=str(filters.rule_id)))
     else:
         target = filters.scope.find()
         require_permission(actor, Can.MANAGE_RULES, *target.ref, missing=target.missing)
@@ -241,7 +241,7 @@ def _about(ref: ObjectRef, warehouse_id: UUID | None) -> Q:
             return Q(project_id=str(ref.id)) & (Q() if created is None else Q(at__gte=created))
         case Securable.Type.WAREHOUSE:
             return Q(warehouse=str(ref.id))
-        case Securable.Type.NAMESPACE:
+        case Securable.Type.NAMESPACE:  # see `namespaces` in the details of findings
             return Q(warehouse=str(warehouse_id), details__contains=f'"{ref.id}":"')
         case _:
             return Q(object_type=ref.type.value, object_id=str(ref.id))

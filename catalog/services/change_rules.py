@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -113,20 +114,27 @@ def update_change_rule(
 ) -> ChangeRule:
     """Update a rule that still has the `version` that the caller saw. Kind and scope stay.
 
-    With `keeps_secret` the secret of a hook stays; else it is that of `content`. Raises as `create_change_rule`,
-    `ChangeRuleNotFound` (404), and `ChangeRuleChanged` (409).
+    With `keeps_secret` the secret of a hook stays; else it is that of `content`. An unchanged configuration is not
+    checked again, unless the rule becomes enabled: a rule that cannot be used any more can be disabled. Raises as
+    `create_change_rule`, `ChangeRuleNotFound` (404), and `ChangeRuleChanged` (409).
     """
     seen = get_change_rule_for(actor=actor, rule_id=rule_id)
     chosen = require_kind(seen.kind)
     given = None if keeps_secret else content.secret
-    _set_content(seen, content, chosen)
-    _require_may_send_metadata(actor, seen)
+    if _needs_check(seen, content):
+        _set_content(seen, content, chosen)
+        _require_may_send_metadata(actor, seen)
     with _name_conflicts(content.name), _secret_of(chosen, given) as secret, change(actor) as tx:
         rule = _lock(rule_id)
         if rule.version != version:
             raise ChangeRuleChanged(f"The rule was changed meanwhile: it has version {rule.version}, not {version}")
         execute(_COUNT_CHANGE, [])
-        _set_content(rule, content, chosen)
+        if keeps_secret:
+            _require_same_receiver(rule, content)
+        if _needs_check(rule, content):
+            _set_content(rule, content, chosen)
+        else:
+            _set_other_content(rule, content)
         former = rule.secret_id
         if not keeps_secret:
             rule.secret_id = None
@@ -162,18 +170,42 @@ def _lock(rule_id: UUID) -> ChangeRule:
     return rule
 
 
+def _needs_check(rule: ChangeRule, content: RuleContent) -> bool:
+    """Return whether the configuration changes, or the rule becomes enabled."""
+    return content.configuration != rule.configuration or (content.is_enabled and not rule.is_enabled)
+
+
+def _require_same_receiver(rule: ChangeRule, content: RuleContent) -> None:
+    """Raise `InvalidRule` if a stored secret would be sent to another server: who manages the rule could read it."""
+    urls = (configuration.get("url") for configuration in (rule.configuration, content.configuration))
+    if rule.secret_id is not None and len({_origin_of(url) for url in urls}) > 1:
+        raise InvalidRule(
+            "configuration.url: another server needs the secret again, or null to delete it", field="configuration.url"
+        )
+
+
+def _origin_of(url: object) -> tuple[str, str]:
+    parts = urlsplit(str(url))
+    return parts.scheme.lower(), parts.netloc.lower()
+
+
 def _set_content(rule: ChangeRule, content: RuleContent, kind: RuleKind) -> None:
     """Set and validate everything but the secret."""
-    name = require_trimmed_name(content.name, "rule name")
-    if len(name) > MAX_NAME_LENGTH:
-        raise InvalidRule(f"name: longer than {MAX_NAME_LENGTH} characters", field="name")
-    verifier = kind.build(RuleSettings(rule.pk, name, rule.version, content.configuration))
+    _set_other_content(rule, content)
+    verifier = kind.build(RuleSettings(rule.pk, rule.name, rule.version, content.configuration))
     if isinstance(verifier, HttpHook):
         verifier.require_valid()
     if content.secret is not None and not kind.has_secret:
         raise InvalidRule(f"secret: rules of the kind {rule.kind} have none", field="secret")
     parsed = read_configuration(kind.configuration, content.configuration)
     rule.configuration = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def _set_other_content(rule: ChangeRule, content: RuleContent) -> None:
+    """Set what does not depend on the kind."""
+    name = require_trimmed_name(content.name, "rule name")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidRule(f"name: longer than {MAX_NAME_LENGTH} characters", field="name")
     rule.name, rule.name_key = name, name_key(name)
     rule.mode = ChangeRule.Mode(content.mode).value
     rule.on_failure = ChangeRule.OnFailure(content.on_failure).value

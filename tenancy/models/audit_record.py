@@ -26,11 +26,11 @@ class DetailText(models.Func):
     def __init__(self, *, key: str) -> None:
         super().__init__("details", key=key)
 
-    def as_postgresql(self, *args: Any, **kwargs: Any) -> Any:
-        return super().as_sql(*args, template="(%(expressions)s::jsonb ->> '%(key)s')", **kwargs)
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="(%(expressions)s::jsonb ->> '%(key)s')", **context)
 
-    def as_sqlite(self, *args: Any, **kwargs: Any) -> Any:
-        return super().as_sqlite(*args, template="json_extract(%(expressions)s, '$.%(key)s')", **kwargs)
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="json_extract(%(expressions)s, '$.%(key)s')", **context)
 
 
 class AuditRecordQuerySet(VisibleQuerySet["AuditRecord"]):

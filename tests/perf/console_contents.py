@@ -28,7 +28,7 @@ GRANTS_A_ROLE, GRANTS_A_USER, ROLES_A_USER = 20, 4, 5
 HOURS, ENDPOINTS = 24 * 60, 12
 HOURS_OF_TASKS = 24 * 7
 RULES: Final = 500
-"""Change rules; a hundredth of the audit records are their findings."""
+"""Change rules; a hundredth of the audit records are their findings, but the first rule has none."""
 
 _KINDS: Final = (
     "namespace", "table", "role", "task", "tag", "account", "token", "session", "attempt", "row", "audit",
@@ -417,18 +417,23 @@ class Fill:
         )
         at = f"now() - interval '90 days' + n * (interval '90 days' / {count + 1})"
         event = "(ARRAY['table.committed', 'table.loaded', 'grant.created', 'role_member.added', 'table.created'])"
+        warehouses = "b_warehouse AS w ON w.w = 1 + n / 100 % (SELECT count(*) FROM b_warehouse)"
+        finding = (
+            f"""'{{"rule":"' || {object_id("rule", f"1 + n / 100 % {RULES - 1}")} || '","violation":"it must not be """
+            """dropped","warehouse":"' || w.id || '","namespaces":{"' || """
+            f"""{object_id("namespace", "1 + n / 100 % <ROOTS>")} || '":"domain_0001"}},"levels":["domain_0001"]}}'"""
+        )
         self._without_indexes("tenancy_auditrecord", lambda: self._insert(
-            "tenancy_auditrecord",
-            f"generate_series(1, {count}) AS n JOIN b_warehouse AS w ON w.w = 1 + n / 100 % <W>, b_project AS p", id=object_id("audit", "n"),
-            position=f"{last} + n", at=at, count="1",
+            "tenancy_auditrecord", f"generate_series(1, {count}) AS n JOIN {warehouses}, b_project AS p",
+            id=object_id("audit", "n"), position=f"{last} + n", at=at, count="1",
             event=f"CASE n % 100 WHEN 0 THEN 'change.vetoed' ELSE {event}[1 + n % 5] END",
             action="CASE n % 4 WHEN 0 THEN 'get_metadata' ELSE '' END",
             outcome="CASE n % 50 WHEN 0 THEN 'denied' ELSE 'allowed' END", privilege_source="'authorizer'",
             actor=f"'oidc~user-' || 1 + n * 7919::bigint % {self._sizes.users}", object_type="'table'",
             object_id=f"{object_id('table', '1 + n % <T>')}::text", project_id="p.id",
             request_id=object_id("row", "n"), address="'10.0.0.' || n % 250", user_agent="'PyIceberg/0.10.0'",
-            details=f"""'{{"rule":"' || {object_id("rule", f"n / 100 % {RULES}")} || '","named":"owners",' ||
-                '"violation":"it must not be dropped","warehouse":"' || w.id || '","levels":["domain_0001"]}}'""",
+            details=f"""CASE n % 100 WHEN 0 THEN {finding}
+                ELSE '{{"warehouse": "lake", "name": "domain_0001.orders"}}' END""",
             previous_hash="md5(n::text) || md5(n::text)", hash="md5(n::text) || md5(n::text)",
         ))  # fmt: skip
         self._run(f"UPDATE tenancy_auditchain SET position = {last + count}")  # noqa: S608

@@ -63,6 +63,7 @@ SCALED: Final = (
     "change-rule/findings/?project={project}",
     "change-rule/findings/?project={project}&result=overridden",
     "change-rule/findings/?object=warehouse:{warehouse}",
+    "change-rule/findings/?object=namespace:{warehouse}:{big}",
     "role/?q=team+0123",
     "user/?q=user+12",
     "principals/?q=team+01",

@@ -7,7 +7,7 @@ result except approval is audited, whether the request succeeds or not. No datab
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -17,11 +17,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
+from catalog.identifiers import Levels
 from catalog.selectors.tables.targets import RulesVersion
 from catalog.services.approval.port import ProposedChange
 from catalog.services.approval.rule_set import (
     Rule,
-    path_of_namespace,
+    paths_of_namespaces,
     read_rules_version,
     rules_of_version,
     server_rules,
@@ -59,7 +60,8 @@ logger = logging.getLogger("icekeeper.approval")
 class ContractViolation(CatalogError):
     """Rules rejected the change; `scopes` are the securables that these are attached to.
 
-    Not final: a rule may be changed or deleted before a retry. No `Conflict` with the stored state.
+    Not final: a rule may be changed or deleted before a retry. Not a `Conflict` with the stored state, which forms
+    show by what is stored by now.
     """
 
     status, wire_type = 409, "ContractViolation"
@@ -165,11 +167,12 @@ def _settle(found: Iterable[Violation]) -> None:
     scopes = dict.fromkeys(each.rule.scope for each in enforced)
     reason = _override_reason() if enforced else None
     is_overridden = reason is not None and can_override(enforced[0].change.actor, scopes)
+    paths = paths_of_namespaces(namespace_id for each in violations for namespace_id, _ in _places_of(each.change))
     for each in violations:
         result = FindingResult.REPORTED
         if each.rule.is_enforced:
             result = FindingResult.OVERRIDDEN if is_overridden else FindingResult.VETOED
-        _record(each, result, reason)
+        _record(each, result, reason, paths)
     if enforced and not is_overridden:
         hint = "" if reason is None else NOT_OVERRIDABLE
         raise ContractViolation(f"{_describe(enforced)}{hint}", list(scopes))
@@ -209,7 +212,9 @@ def can_override(actor: Actor, scopes: Iterable[str]) -> bool:
     return all(check_permissions(actor, [(Can.OVERRIDE_RULES, parse_securable_id(scope)) for scope in scopes]))
 
 
-def _record(violation: Violation, result: FindingResult, override_reason: str | None) -> None:
+def _record(
+    violation: Violation, result: FindingResult, override_reason: str | None, paths: Mapping[UUID, tuple[str, ...]]
+) -> None:
     change, rule = violation.change, violation.rule
     metrics.change_rule_asked(rule.kind, result.value)
     levels, name = change.levels, change.name
@@ -227,7 +232,7 @@ def _record(violation: Violation, result: FindingResult, override_reason: str | 
                 "scope": rule.scope,
                 "violation": violation.reason,
                 "warehouse": change.warehouse_id,
-                "namespaces": _namespaces_of(change),
+                "namespaces": _namespaces_of(change, paths),
                 "levels": [*levels] if name is None else [*levels, name],
                 **({} if change.uuid is None else {"uuid": change.uuid}),
                 **({} if result is not FindingResult.OVERRIDDEN else {"override": override_reason}),
@@ -236,14 +241,25 @@ def _record(violation: Violation, result: FindingResult, override_reason: str | 
     )
 
 
-def _namespaces_of(change: ProposedChange) -> dict[str, str]:
-    """Return the namespaces that the object is in, of an existing namespace also its own: levels by id."""
-    if change.namespace_id is None:
-        return {}
+def _places_of(change: ProposedChange) -> Iterator[tuple[UUID, Levels]]:
+    """Yield the namespaces that the object is in and is moved to, each with its levels."""
+    if change.namespace_id is not None:
+        yield change.namespace_id, change.levels
+    if change.destination is not None and change.destination_namespace_id is not None:
+        yield change.destination_namespace_id, change.destination[0]
+
+
+def _namespaces_of(change: ProposedChange, paths: Mapping[UUID, tuple[str, ...]]) -> dict[str, str]:
+    """Return the names, by id, of all namespaces that the object is in or is moved to, of a namespace also its own.
+
+    Findings are searched by `"<id>":"`, which no name can contain, as its quotes are escaped.
+    """
+    found: dict[str, str] = {}
     prefix = f"{Securable.Type.NAMESPACE.value}:"
-    path = path_of_namespace(change.namespace_id)
-    ids = (each.removeprefix(prefix) for each in path if each.startswith(prefix))
-    return dict(zip(ids, change.levels, strict=False))
+    for namespace_id, levels in _places_of(change):
+        ids = (each.removeprefix(prefix) for each in paths[namespace_id] if each.startswith(prefix))
+        found |= zip(ids, levels, strict=False)
+    return found
 
 
 def _require_same_rules(seen: list[RulesVersion]) -> None:

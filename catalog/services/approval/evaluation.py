@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -55,7 +56,8 @@ def evaluate_change_rule(
         raise BadRequest(f"action: must be one of {', '.join(ACTIONS)}", field="action")
     change = _propose(actor, warehouse_id, table_id, action, updates)
     try:
-        reasons = [reason[:MAX_REASON_LENGTH] for reason in rule.verifier.find_violations(change)][:MAX_REASONS]
+        found = islice(rule.verifier.find_violations(change), MAX_REASONS)
+        reasons = [reason[:MAX_REASON_LENGTH] for reason in found]
     except NOT_OF_THE_RULE:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a verifier raises

@@ -8,10 +8,10 @@ of a project, whose id may be used again, changes the epoch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -34,6 +34,8 @@ MAX_RULES: Final = 2_000
 
 CACHED_PATHS: Final = 4_096
 """Namespaces whose ancestors are cached, if namespaces have rules."""
+
+_PATHS_OF_STATEMENT: Final = 1_000
 
 logger = logging.getLogger("icekeeper.approval")
 
@@ -89,7 +91,7 @@ class RuleSet:
         if self.has_namespaces:
             for namespace_id in (change.namespace_id, change.destination_namespace_id):
                 if namespace_id is not None:
-                    scopes |= dict.fromkeys(path_of_namespace(namespace_id))
+                    scopes |= dict.fromkeys(_path_of(namespace_id))
         if change.own_id is not None:
             scopes[change.own_id] = None
         return scopes
@@ -225,17 +227,33 @@ def _built(row: ChangeRule) -> Rule:
         return Rule(row.pk, row.name, row.kind, row.securable_id, is_enforced, denies, _Unusable(str(error)))
 
 
-def path_of_namespace(namespace_id: UUID) -> tuple[str, ...]:
-    """Return the securables of a namespace and of what is above it, from the server down; empty if it was deleted.
+def _path_of(namespace_id: UUID) -> tuple[str, ...]:
+    return paths_of_namespaces([namespace_id])[namespace_id]
 
-    One statement, unless the path is cached.
+
+def paths_of_namespaces(namespace_ids: Iterable[UUID]) -> dict[UUID, tuple[str, ...]]:
+    """Return the securables of namespaces and of what is above each, from the server down; none if it was deleted.
+
+    A statement for each thousand that are not cached.
     """
-    cached = _paths.get(namespace_id)
-    if cached is not None:
-        return cached.value
+    found, missing = {}, []
+    for each in dict.fromkeys(namespace_ids):
+        cached = _paths.get(each)
+        if cached is None:
+            missing.append(each)
+        else:
+            found[each] = cached.value
+    for start in range(0, len(missing), _PATHS_OF_STATEMENT):
+        found |= _read_paths(missing[start : start + _PATHS_OF_STATEMENT])
+    return found
+
+
+def _read_paths(namespace_ids: Sequence[UUID]) -> dict[UUID, tuple[str, ...]]:
     epoch = permission_epoch.current()
-    own_id = securable_id(Securable.Type.NAMESPACE, namespace_id)
-    path: Any = Securable.objects.using("default").filter(pk=own_id).values_list("path", flat=True).first()
-    found = tuple(path.rstrip("/").split("/")) if path else ()
-    _paths.put(namespace_id, found, epoch=epoch, ends_at=NO_EXPIRY)
+    own_ids = {securable_id(Securable.Type.NAMESPACE, each): each for each in namespace_ids}
+    rows = Securable.objects.using("default").filter(pk__in=own_ids).values_list("id", "path")
+    found: dict[UUID, tuple[str, ...]] = dict.fromkeys(namespace_ids, ())
+    found |= {own_ids[own_id]: tuple(path.rstrip("/").split("/")) for own_id, path in rows}
+    for namespace_id, path in found.items():
+        _paths.put(namespace_id, path, epoch=epoch, ends_at=NO_EXPIRY)
     return found
