@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from catalog.services.approval.approve import ContractViolation
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from management.admin.navigation import Crumb, Text
 from management.admin.pages import Page
@@ -35,8 +36,9 @@ class Action:
 class FormPage(Page):
     """A page with forms. Each has a button named `action`, whose value is in `actions`.
 
-    The method of an action calls a service and returns a response. Errors of what the user entered, and conflicts with
-    the stored state, show the page again with `errors[action]` (messages by field) and `entered[action]`.
+    The method of an action calls a service and returns a response. Errors of what the user entered, conflicts with the
+    stored state, and rules that reject the change and that the user cannot override, show the page again with
+    `errors[action]` (messages by field) and `entered[action]`.
     """
 
     actions: ClassVar[Mapping[str, Action]] = {}
@@ -48,7 +50,9 @@ class FormPage(Page):
             raise BadRequest("action: must be one of the buttons of the page")
         try:
             return cast("Callable[[], HttpResponse]", getattr(self, action.method))()
-        except (BadRequest, Conflict) as error:
+        except (BadRequest, Conflict, ContractViolation) as error:
+            if self.asks_to_override(error):
+                raise
             where = error.field if error.field in action.fields else FORM
             shown = {
                 **self.context(),

@@ -18,12 +18,14 @@ from django.views.generic import View
 
 from catalog.services.approval.approve import (
     MAX_OVERRIDE_LENGTH,
+    OVERRIDE_HEADER,
     ContractViolation,
+    InvalidOverride,
     can_override,
     override_rules,
 )
 from icekeeper.kernel.errors.responses import ErrorResponse, error_response
-from icekeeper.kernel.errors.types import Forbidden, NotFound
+from icekeeper.kernel.errors.types import CatalogError, Forbidden, NotFound
 from icekeeper.kernel.http.base_url import base_path
 from management.admin.navigation import Crumb, Text, shell_context
 from management.sign_in.paths import CONSOLE_PATH, safe_next
@@ -62,8 +64,8 @@ class Page(View):
             reason = request.POST.get(OVERRIDE, "").strip()
             with override_rules(reason) if reason else nullcontext():
                 return super().dispatch(request, *args, **kwargs)
-        except ContractViolation as error:
-            return _veto_page(request, error)
+        except (ContractViolation, InvalidOverride) as error:
+            return self._render_veto(error)
         except Exception as error:  # noqa: BLE001 - every error gets a page
             return error_page(request, error)
 
@@ -85,6 +87,38 @@ class Page(View):
     def render_part(self, template: str, context: dict[str, Any]) -> HttpResponse:
         """Return a part of the page alone, which a script puts into the page."""
         return HttpResponse(render_to_string(template, context, self.request))
+
+    def asks_to_override(self, error: CatalogError) -> bool:
+        """Return whether rules rejected the change, and the user is asked for a reason to override them."""
+        if isinstance(error, ContractViolation):
+            return can_override(self.actor, error.scopes)
+        return isinstance(error, InvalidOverride)
+
+    def _render_veto(self, error: ContractViolation | InvalidOverride) -> HttpResponse:
+        """Return the page of a change that rules rejected, with its status and log line.
+
+        For users who can override the rules it has the form that was sent, and a field for the reason.
+        """
+        request, is_veto = self.request, isinstance(error, ContractViolation)
+        fields = [(name, value) for name, values in request.POST.lists() for value in values]
+        own_url = request.get_full_path() if "get" in self.http_method_names else ""
+        title = _("A rule rejects the change") if is_veto else _("The reason cannot be used")
+        context = {
+            **shell_context(request),
+            "title": title,
+            "breadcrumb": [Crumb(title)],
+            "message": error.message if is_veto else "",
+            "reason_error": "" if is_veto else error.message.removeprefix(f"{OVERRIDE_HEADER}: ").capitalize(),
+            "is_overridable": self.asks_to_override(error),
+            "sent": [(name, value) for name, value in fields if name not in _NOT_SENT_AGAIN],
+            "override": OVERRIDE,
+            "reason": request.POST.get(OVERRIDE, ""),
+            "max_length": MAX_OVERRIDE_LENGTH,
+            "back_url": _page_before(request) or own_url,
+        }
+        page = render_to_string("console/veto.html", context, request)
+        found = error_response(error)
+        return ErrorResponse(page, error, found.error_id, content_type="text/html; charset=utf-8")
 
 
 def read_query(request: HttpRequest, name: str) -> str:
@@ -127,30 +161,6 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
     if "Retry-After" in found.headers:
         response.headers["Retry-After"] = found.headers["Retry-After"]
     return response
-
-
-def _veto_page(request: HttpRequest, error: ContractViolation) -> HttpResponse:
-    """Return the page of a change that rules rejected, with its status and log line.
-
-    For users who can override the rules it has the form that was sent, and a field for the reason.
-    """
-    found = error_response(error)
-    actor: Actor = request.actor  # type: ignore[attr-defined]
-    sent = [(name, value) for name, values in request.POST.lists() for value in values if name not in _NOT_SENT_AGAIN]
-    title = _("A rule rejects the change")
-    context = {
-        **shell_context(request),
-        "title": title,
-        "breadcrumb": [Crumb(title)],
-        "message": error.message,
-        "sent": sent if can_override(actor, error.scopes) else None,
-        "override": OVERRIDE,
-        "reason": request.POST.get(OVERRIDE, ""),
-        "max_length": MAX_OVERRIDE_LENGTH,
-        "back_url": _page_before(request) or request.get_full_path(),
-    }
-    page = render_to_string("console/veto.html", context, request)
-    return ErrorResponse(page, error, found.error_id, content_type="text/html; charset=utf-8")
 
 
 def _page_before(request: HttpRequest) -> str | None:

@@ -116,7 +116,9 @@ def test_all_violated_rules_must_be_overridden(
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 201, "a\x07b"])
 def test_invalid_reasons(reason: str, catalog: ApiClient, namespace: str, create_rule: CreateRule) -> None:
     create_rule("naming", NAMING)
-    assert create(catalog, reason).refused(400, "InvalidRuleOverride", "must be a reason of 1 to 200 characters")
+    assert create(catalog, reason).refused(
+        400, "InvalidRuleOverride", "must be 1 to 200 characters, none of them invisible"
+    )
     assert create(catalog, "x" * 200).status == 200
 
 
@@ -191,6 +193,23 @@ def test_findings_of_a_namespace_are_those_of_everything_in_it(
         query = f"scopeType=namespace&scopeId={scope.pk}&warehouseId={warehouse.pk}"
         found = rules.get(f"/findings?{query}").json()["findings"]
         assert [each["names"][-1] for each in found] == names
+
+
+def test_findings_of_a_rename_are_also_those_of_the_destination(
+    catalog: ApiClient, namespace: str, create_rule: CreateRule, rules: ApiClient, warehouse: Warehouse
+) -> None:
+    for levels in (["other"], ["other", "inner"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    assert create(catalog).status == 200
+    create_rule("naming", NAMING)
+    moved = {
+        "source": {"namespace": ["ns"], "name": "t"},
+        "destination": {"namespace": ["other", "inner"], "name": "u"},
+    }
+    assert catalog.post("/tables/rename", moved).status == 409
+    for scope in Namespace.objects.all():
+        query = f"scopeType=namespace&scopeId={scope.pk}&warehouseId={warehouse.pk}"
+        assert len(rules.get(f"/findings?{query}").json()["findings"]) == 1, scope
 
 
 def test_findings_of_an_earlier_project_with_the_same_id_are_not_shown(

@@ -168,6 +168,42 @@ def test_secrets_are_never_returned(rules: ApiClient, body: dict[str, Any], monk
     assert not OutboxEvent.objects.filter(data__contains="very-secret").exists()
 
 
+def hook_body(body: dict[str, Any], **more: Any) -> dict[str, Any]:
+    configuration = {"url": "https://127.0.0.1:9/changes"}
+    return body | {"name": "hook", "kind": "http-hook", "configuration": configuration} | more
+
+
+def test_a_stored_secret_is_not_sent_to_another_server(
+    rules: ApiClient, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_secrets(monkeypatch)
+    created = good(rules.post("", hook_body(body, secret={"headers": {"X-Key": "very-secret"}})), 201)
+    at, stored = f"/{created['id']}", {key: created[key] for key in ("name", "mode", "on-failure", "enabled")}
+    for url in ("https://127.0.0.1:10/changes", "http://127.0.0.1:9/changes", "https://127.0.0.2:9/changes"):
+        moved = stored | {"configuration": {"url": url}, "version": 1}
+        assert rules.put(at, moved).refused(400, "InvalidChangeRule", "another server needs the secret again")
+    same_server = stored | {"configuration": {"url": "https://127.0.0.1:9/other"}, "version": 1}
+    assert good(rules.put(at, same_server))["has-secret"] is True
+    moved = stored | {"configuration": {"url": "https://127.0.0.1:10/"}, "version": 2}
+    assert good(rules.put(at, moved | {"secret": {"headers": {"X-Key": "other"}}}))["has-secret"] is True
+    assert good(rules.put(at, stored | {"configuration": created["configuration"], "version": 3, "secret": None}))
+
+
+@pytest.mark.parametrize("broken", [{"url": "ftp://x"}, {"url": "https://127.0.0.1:9/", "of-a-later-version": 1}])
+def test_a_rule_that_cannot_be_used_is_disabled(
+    rules: ApiClient, body: dict[str, Any], broken: dict[str, Any], catalog: ApiClient
+) -> None:
+    created = good(rules.post("", hook_body(body)), 201)
+    ChangeRule.objects.update(configuration=broken)
+    assert catalog.post("/namespaces", {"namespace": ["n"]}).refused(409, "ContractViolation")
+    stored = {key: created[key] for key in ("name", "on-failure")} | {"configuration": broken, "mode": "dry-run"}
+    disabled = good(rules.put(f"/{created['id']}", stored | {"enabled": False, "version": 1}))
+    assert (disabled["enabled"], disabled["mode"]) == (False, "dry-run")
+    assert catalog.post("/namespaces", {"namespace": ["n"]}).status == 200
+    enabled = rules.put(f"/{created['id']}", stored | {"enabled": True, "version": 2})
+    assert enabled.refused(400, "InvalidChangeRule", "configuration.")
+
+
 def test_lists_have_filters_and_pages(
     rules: ApiClient, create_rule: CreateRule, create_table: CreateTable, table_scope: Any, warehouse: Warehouse
 ) -> None:

@@ -235,10 +235,12 @@ def test_rules_that_cannot_apply_cost_no_statement(
 
     statements()
     before = statements()
-    rule = create_rule("naming", {"table": ["a.*"]})
-    statements()
-    assert statements() == statements(20) > before, "one question reads as much for few namespaces as for many"
-    delete_change_rule(actor=INTERNAL, rule_id=rule.pk)
+    for configuration in ({"table": ["a.*"]}, {"namespace": ["a.*"]}):
+        rule = create_rule("naming", configuration, mode="dry-run")
+        statements()
+        few = statements()
+        assert few == statements(20) > before, "the question and the findings of many namespaces read as much as of few"
+        delete_change_rule(actor=INTERNAL, rule_id=rule.pk)
     statements()
     assert statements() == before
     profile = {"type": "local", "path": f"{storage_root}/other"}

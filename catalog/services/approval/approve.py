@@ -28,7 +28,7 @@ from catalog.services.approval.rule_set import (
     server_rules,
 )
 from icekeeper.kernel import metrics, request_context
-from icekeeper.kernel.errors.types import BadRequest, CatalogError, CommitContended, RequestTimeout
+from icekeeper.kernel.errors.types import CatalogError, CommitContended, RequestTimeout
 from icekeeper.kernel.names import hidden_character
 from icekeeper.kernel.request_context import current_context
 from tenancy.actor import Actor
@@ -75,8 +75,10 @@ class RulesChanged(CommitContended):
     """A rule was changed between the approval of a change and its write: nothing was written."""
 
 
-class InvalidOverride(BadRequest):
-    wire_type, is_final = "InvalidRuleOverride", False
+class InvalidOverride(CatalogError):
+    """The reason of an override is invalid. Not a `BadRequest`, which forms show at a field of their own."""
+
+    status, wire_type = 400, "InvalidRuleOverride"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,9 @@ def _settle(found: Iterable[Violation]) -> None:
     scopes = dict.fromkeys(each.rule.scope for each in enforced)
     reason = _override_reason() if enforced else None
     is_overridden = reason is not None and can_override(enforced[0].change.actor, scopes)
-    paths = paths_of_namespaces(namespace_id for each in violations for namespace_id, _ in _places_of(each.change))
+    paths = paths_of_namespaces(
+        namespace_id for each in violations for namespace_id, _ in _namespaces_with_levels(each.change)
+    )
     for each in violations:
         result = FindingResult.REPORTED
         if each.rule.is_enforced:
@@ -192,7 +196,9 @@ def _override_reason() -> str | None:
         return None
     reason = given.encode("latin-1", "replace").decode("utf-8", "replace").strip()  # as WSGI passes headers
     if not 0 < len(reason) <= MAX_OVERRIDE_LENGTH or hidden_character(reason) is not None:
-        raise InvalidOverride(f"{OVERRIDE_HEADER}: must be a reason of 1 to {MAX_OVERRIDE_LENGTH} characters")
+        raise InvalidOverride(
+            f"{OVERRIDE_HEADER}: must be 1 to {MAX_OVERRIDE_LENGTH} characters, none of them invisible"
+        )
     return reason
 
 
@@ -241,7 +247,7 @@ def _record(
     )
 
 
-def _places_of(change: ProposedChange) -> Iterator[tuple[UUID, Levels]]:
+def _namespaces_with_levels(change: ProposedChange) -> Iterator[tuple[UUID, Levels]]:
     """Yield the namespaces that the object is in and is moved to, each with its levels."""
     if change.namespace_id is not None:
         yield change.namespace_id, change.levels
@@ -256,7 +262,7 @@ def _namespaces_of(change: ProposedChange, paths: Mapping[UUID, tuple[str, ...]]
     """
     found: dict[str, str] = {}
     prefix = f"{Securable.Type.NAMESPACE.value}:"
-    for namespace_id, levels in _places_of(change):
+    for namespace_id, levels in _namespaces_with_levels(change):
         ids = (each.removeprefix(prefix) for each in paths[namespace_id] if each.startswith(prefix))
         found |= zip(ids, levels, strict=False)
     return found

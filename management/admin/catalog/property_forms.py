@@ -14,6 +14,7 @@ from catalog.errors import NamespaceChanged, PropertiesChanged
 from catalog.models import Tabular
 from catalog.selectors.tables.load import load_tabular_for
 from catalog.selectors.tables.metadata_cache import Version, metadata_of
+from catalog.services.approval.approve import ContractViolation
 from catalog.services.namespaces.properties import update_namespace_properties
 from catalog.services.tables.properties import update_tabular_properties
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
@@ -68,7 +69,9 @@ class PropertyForm(FormPage):
             stored = self.stored()
             shown = {**self._shown(stored), "rows": merged_rows(rows, stored), "conflict": {"by": self.changed_by()}}
             return self.render(shown, status=error.status)
-        except (BadRequest, Conflict) as error:
+        except (BadRequest, Conflict, ContractViolation) as error:
+            if self.asks_to_override(error):
+                raise
             return self._render_error(error, rows)
         if not edits.expected:
             return self.done(request.path, _("Nothing was changed."))

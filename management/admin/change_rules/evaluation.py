@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from catalog.objects import ObjectKey, name_objects, resolve_object_key
 from catalog.services.approval.evaluation import ACTIONS, RuleEvaluation, evaluate_change_rule
 from catalog.services.approval.port import ChangeAction
-from icekeeper.kernel.errors.types import BadRequest, NotFound
+from icekeeper.kernel.errors.types import BadRequest, NoSuchTable
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import read_json
 from management.admin.catalog.level_text import split_levels
@@ -41,7 +41,7 @@ class EvaluatePage(RuleOfAddress):
     def context(self) -> dict[str, Any]:
         rule, title = self.rule, _("Evaluate %(name)s") % {"name": self.rule.name}
         warehouses = list_warehouses_of_all_projects(self.actor)
-        chosen, action = self.text("warehouse"), self.text("do")
+        chosen, action = self.text("warehouse") or self.warehouse_of_scope(), self.text("do")
         return {
             "title": title,
             "breadcrumb": [*self.rule_crumbs(), Crumb(title)],
@@ -53,6 +53,11 @@ class EvaluatePage(RuleOfAddress):
             "found": self.found,
             "back_url": self.url,
         }
+
+    def warehouse_of_scope(self) -> str:
+        """Return the id of the warehouse in which the rule applies, empty if that is in several."""
+        scope = self.listed.scope
+        return "" if scope is None else scope.warehouse_id or ""
 
     def evaluate(self) -> HttpResponse:
         if self.text("do") not in ACTIONS:
@@ -70,12 +75,12 @@ class EvaluatePage(RuleOfAddress):
                 action=action,
                 updates=self._updates() if action is ChangeAction.COMMIT else [],
             )
-        except NotFound:
+        except NoSuchTable:
             raise BadRequest(_("There is no such table, or you do not see it"), field="table") from None
         return self.render(self.context())
 
     def _table_id(self, warehouse_id: UUID) -> UUID:
-        """Return the id that clients see of the table that the form names. Raises `NotFound`."""
+        """Return the id that clients see of the table that the form names. Raises `NoSuchTable`."""
         text = self.text("table").strip()
         *levels, name = split_levels(text) or ("",)
         found: UUID | None = parse_id(text)
@@ -84,7 +89,7 @@ class EvaluatePage(RuleOfAddress):
         ref = resolve_object_key(ObjectKey(Securable.Type.TABLE, warehouse_id, levels=tuple(levels), name=name))
         named = None if ref is None else name_objects([securable_id(*ref)]).get(securable_id(*ref))
         if named is None:
-            raise NotFound("No such table")
+            raise NoSuchTable(_("There is no such table"))
         return UUID(named.object_id)
 
     def _updates(self) -> list[Any]:

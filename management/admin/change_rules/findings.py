@@ -43,14 +43,16 @@ class FindingsPage(Page):
 
     def context(self) -> dict[str, Any]:
         given = {name: value for name in ("object", "project", "result") if (value := self.query(name))}
-        projects = list_projects_for(actor=self.actor)
+        reads_all = is_allowed(self.actor, Can.MANAGE_RULES, *server_ref())
+        projects: Sequence[Project] = list_projects_for(actor=self.actor)
+        projects = projects if reads_all else self._managed(projects)
         shown = None
         if "object" in given:
             given.pop("project", None)
             scope, shown = find_scope(self.actor, given["object"])
         else:
-            if "project" not in given and not is_allowed(self.actor, Can.MANAGE_RULES, *server_ref()):
-                given |= self._managed_project(projects)
+            if "project" not in given and not reads_all and projects:
+                given["project"] = projects[0].pk
             scope = RuleScope(T.PROJECT, given["project"]) if "project" in given else RuleScope(T.SERVER)
         pager = read_pager(self.request, "findings of rules", **given)
         filters = FindingFilters(scope=scope, result=_read_result(given.get("result")))
@@ -62,16 +64,18 @@ class FindingsPage(Page):
             "scope": shown,
             "given": given,
             "projects": projects,
+            "reads_all": reads_all,
+            "is_filtered": "result" in given or ("project" in given and reads_all),
             "results": [(each.value, label) for each, (label, _tone) in RESULTS.items()],
             "all_url": "?" if shown is None else f"?{urlencode({'object': shown.key})}",
             **pager.links(token),
         }
 
-    def _managed_project(self, projects: Sequence[Project]) -> dict[str, str]:
+    def _managed(self, projects: Sequence[Project]) -> list[Project]:
+        """Return the projects whose rules the user manages."""
         refs = [ObjectRef(T.PROJECT, each.pk) for each in projects]
         allowed = check_permissions(self.actor, [(Can.MANAGE_RULES, ref) for ref in refs])
-        managed = [each.pk for each, is_managed in zip(projects, allowed, strict=True) if is_managed]
-        return {"project": managed[0]} if managed else {}
+        return [each for each, is_managed in zip(projects, allowed, strict=True) if is_managed]
 
 
 def _read_result(text: str | None) -> FindingResult | None:

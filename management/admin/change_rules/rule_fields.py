@@ -105,7 +105,7 @@ FIELDS: Final[dict[str, tuple[ConfigurationField, ...]]] = {
             label=_("Timeout in seconds"),
             kind=Kind.NUMBER,
             default="2",
-            help=_("0.1 to 10; a change waits for the response"),
+            help=_("0.1 to 10, by default 2; a change waits for the response"),
         ),
         ConfigurationField(
             name="include-metadata",

@@ -108,7 +108,7 @@ class RuleAddPage(RuleForm):
         key = self.query("object")
         scopes = [self._scope_of_address(key)] if key else list(list_scope_choices(self.actor))
         if not scopes:
-            raise Forbidden(_("You have no permission to manage rules on the server, a project or a warehouse."))
+            raise Forbidden(_("You see no server, project or warehouse whose rules you manage."))
         chosen = self.text("scope") or (key or scopes[0].key)
         in_scope = {"object": key} if key else {}
         back_url = rules_url(key) if key else reverse("admin:change-rules")
