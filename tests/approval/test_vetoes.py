@@ -21,21 +21,19 @@ from catalog.services.change_rules import delete_change_rule
 from catalog.services.commit import revisions, service
 from catalog.services.tables import create_view
 from icekeeper.kernel.errors.types import NoSuchWarehouse, RequestTimeout
+from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.models import AuditRecord
 from tests.approval.conftest import CreateRule
-from tests.authz.view_owner_fixtures import VIEW
-from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.approval.writes import NS_T, NS_U, SET, WRITES, Lake, T
+from tests.catalog_fixtures import SCHEMA
 from tests.harness.fingerprint import Fingerprint
-from tests.harness.wsgi_client import ApiClient, Response
+from tests.harness.wsgi_client import ApiClient
 from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 CreateTable = Callable[..., dict[str, Any]]
-T, NS_T = "/namespaces/ns/tables/t", {"namespace": ["ns"], "name": "t"}
-NS_U = NS_T | {"name": "u"}
-SET = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
 
 
 class RejectEverything(ContractVerifier):
@@ -60,153 +58,59 @@ def verifier(monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Any:
     configured_verifiers.cache_clear()
 
 
-class Lake:
-    """A table `t` and a view `v` in `ns`, a generic table `g`, and a dropped table that can be restored."""
-
-    def __init__(self, catalog: ApiClient, generic: ApiClient, manage: ApiClient, create_table: CreateTable) -> None:
-        self.catalog, self.generic, self.manage = catalog, generic, manage
-        self.table = create_table("t")["metadata"]
-        self.dropped = create_table("dropped")["metadata"]["table-uuid"]
-        assert catalog.delete("/namespaces/ns/tables/dropped").status == 204
-        assert catalog.post("/namespaces/ns/views", VIEW | {"name": "v"}).status == 200
-        assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
-        assert catalog.post("/namespaces", {"namespace": ["ns", "empty"]}).status == 200
-        self.namespace_id = catalog.get("/namespaces/ns%1Fempty").json()["properties"]["namespace_id"]
-        staged = catalog.post("/namespaces/ns/tables", {"name": "staged", "schema": SCHEMA, "stage-create": True})
-        self.staged = staged.json()["metadata"]
-
-
 @pytest.fixture
 def lake(
-    catalog: ApiClient, generic: ApiClient, manage: ApiClient, create_table: CreateTable, soft_delete: int
+    warehouse: Warehouse, generic: ApiClient, manage: ApiClient, create_table: CreateTable, soft_delete: int
 ) -> Lake:
-    return Lake(catalog, generic, manage, create_table)
-
-
-WRITES: dict[str, tuple[str, str, Callable[[Lake], Response]]] = {
-    "create a table": (
-        "create", "table", lambda lake: lake.catalog.post("/namespaces/ns/tables", {"name": "n", "schema": SCHEMA})
-    ),
-    "stage a table": (
-        "stage", "table",
-        lambda lake: lake.catalog.post("/namespaces/ns/tables", {"name": "n", "schema": SCHEMA, "stage-create": True}),
-    ),
-    "finish a staged table": (
-        "create", "table",
-        lambda lake: lake.catalog.post(
-            "/namespaces/ns/tables/staged",
-            {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(lake.staged)},
-        ),
-    ),
-    "commit": ("commit", "table", lambda lake: lake.catalog.post(T, SET)),
-    "commit a transaction": (
-        "commit", "table",
-        lambda lake: lake.catalog.post("/transactions/commit", {"table-changes": [{"identifier": NS_T, **SET}]}),
-    ),
-    "drop a table": ("drop", "table", lambda lake: lake.catalog.delete(T)),
-    "drop a table for good": (
-        "drop", "table", lambda lake: lake.catalog.delete(f"{T}?force=true&purgeRequested=true")
-    ),
-    "unregister a table": ("drop", "table", lambda lake: lake.catalog.post(f"{T}/unregister")),
-    "rename a table": (
-        "rename", "table", lambda lake: lake.catalog.post("/tables/rename", {"source": NS_T, "destination": NS_U})
-    ),
-    "create a view": (
-        "create", "view", lambda lake: lake.catalog.post("/namespaces/ns/views", VIEW | {"name": "n"})
-    ),
-    "replace a view": ("commit", "view", lambda lake: lake.catalog.post("/namespaces/ns/views/v", SET)),
-    "drop a view": ("drop", "view", lambda lake: lake.catalog.delete("/namespaces/ns/views/v")),
-    "rename a view": (
-        "rename", "view",
-        lambda lake: lake.catalog.post(
-            "/views/rename", {"source": NS_T | {"name": "v"}, "destination": NS_T | {"name": "w"}}
-        ),
-    ),
-    "create a generic table": (
-        "create", "generic-table",
-        lambda lake: lake.generic.post("/namespaces/ns/generic-tables", {"name": "n", "format": "lance"}),
-    ),
-    "drop a generic table": (
-        "drop", "generic-table", lambda lake: lake.generic.delete("/namespaces/ns/generic-tables/g")
-    ),
-    "rename a generic table": (
-        "rename", "generic-table",
-        lambda lake: lake.generic.post(
-            "/generic-tables/rename", {"source": NS_T | {"name": "g"}, "destination": NS_T | {"name": "h"}}
-        ),
-    ),
-    "create a namespace": ("create", "namespace", lambda lake: lake.catalog.post("/namespaces", {"namespace": ["n"]})),
-    "update a namespace": (
-        "update-properties", "namespace",
-        lambda lake: lake.catalog.post("/namespaces/ns/properties", {"updates": {"a": "b"}}),
-    ),
-    "drop a namespace": ("drop", "namespace", lambda lake: lake.catalog.delete("/namespaces/ns%1Fempty")),
-    "drop a namespace with everything": (
-        "drop", "namespace", lambda lake: lake.catalog.delete("/namespaces/ns?recursive=true&force=true")
-    ),
-    "move a namespace": (
-        "rename", "namespace",
-        lambda lake: lake.manage.post(f"/namespace/{lake.namespace_id}/move", {"destination": ["moved"]}),
-    ),
-    "undrop": (
-        "undrop", "table",
-        lambda lake: lake.manage.post(
-            "/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": lake.dropped}]}
-        ),
-    ),
-}  # fmt: skip
+    return Lake(warehouse, generic, manage, create_table)
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_a_veto_leaves_nothing_but_its_audit_record(
     write: str, lake: Lake, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    action, object_type, send = WRITES[write]
+    sent = WRITES[write]
     RejectEverything.asked.clear()
     monkeypatch.setattr(RejectEverything, "is_on", True)
     AuditRecord.objects.all().delete()
     before = everything()
-    assert send(lake).refused(409, "ContractViolation", "Rule 'reject everything' rejects the change of ")
+    assert lake.send(sent).refused(409, "ContractViolation", "Rule 'reject everything' rejects the change of ")
     assert everything() == before
     first = RejectEverything.asked[0]
-    assert (first.action, first.object_type.value) == (action, object_type)
+    assert (first.action, first.object_type.value) == (sent.action, sent.object_type)
     records = list(AuditRecord.objects.filter(event="change.vetoed"))
-    assert {(row.action, row.outcome, row.reason) for row in records} == {(action, "denied", "ContractViolation")}
+    assert {(row.action, row.outcome, row.reason) for row in records} == {(sent.action, "denied", "ContractViolation")}
     assert len(records) == len(RejectEverything.asked)
     assert AuditRecord.objects.exclude(event="change.vetoed").count() == 0
     details = json.loads(records[0].details)
     assert (details["named"], details["violation"]) == ("reject everything", "not today")
     monkeypatch.setattr(RejectEverything, "is_on", False)
-    assert send(lake).status < 300
+    assert lake.send(sent).status < 300
     assert everything() != before
 
 
-def test_registered_metadata_is_checked(
-    lake: Lake, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = lake.catalog.get(T).json()
-    new = {"name": "r", "metadata-location": loaded["metadata-location"]}
-    assert lake.catalog.post(f"{T}/unregister").status == 200
+def test_a_verifier_sees_registered_metadata(lake: Lake) -> None:
     RejectEverything.asked.clear()
-    monkeypatch.setattr(RejectEverything, "is_on", True)
-    before = everything()
-    assert lake.catalog.post("/namespaces/ns/register", new).refused(409, "ContractViolation", "table ns.r: not today")
-    assert everything() == before
-    (asked,) = RejectEverything.asked
-    assert (asked.action, asked.current) == ("register", None)
-    assert asked.proposed is not None
-    assert asked.proposed["table-uuid"] == loaded["metadata"]["table-uuid"]
-    monkeypatch.setattr(RejectEverything, "is_on", False)
-    assert lake.catalog.post("/namespaces/ns/register", new).status == 200
+    assert lake.send(WRITES["register a table"]).status == 200
+    assert lake.send(WRITES["register a view"]).status == 200
+    table, view = RejectEverything.asked
+    assert (table.current, table.object_id, view.current, view.object_id) == (None, None, None, None)
+    registered = lake.catalog.get("/namespaces/ns/tables/n").json()["metadata"]
+    assert table.proposed is not None
+    assert table.proposed["table-uuid"] == registered["table-uuid"] != lake.table["table-uuid"]
+    assert view.proposed is not None
+    assert view.proposed["view-uuid"] == lake.catalog.get("/namespaces/ns/views/w").json()["metadata"]["view-uuid"]
+
+
+def test_a_verifier_sees_what_a_registration_replaces(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     RejectEverything.asked.clear()
-    monkeypatch.setattr(RejectEverything, "is_on", True)
-    before = everything()
-    again = lake.catalog.post("/namespaces/ns/register", new | {"overwrite": True})
-    assert again.refused(409, "ContractViolation")
-    assert everything() == before
+    monkeypatch.setattr(RejectEverything, "is_on", True)  # what is replaced is read on demand: it has to stay
+    assert lake.send(WRITES["replace a table by registration"]).refused(409, "ContractViolation", "table ns.t: not")
     (asked,) = RejectEverything.asked
-    assert asked.current is not None
     assert asked.object_id is not None
+    assert asked.current is not None
+    assert asked.proposed is not None
+    assert asked.current["table-uuid"] == lake.table["table-uuid"] != asked.proposed["table-uuid"]
 
 
 def test_a_verifier_sees_both_versions_and_their_difference(lake: Lake) -> None:
