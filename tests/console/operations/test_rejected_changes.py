@@ -35,7 +35,7 @@ def naming(lead: Browser, create_rule: CreateRule) -> ChangeRule:  # noqa: F811
 
 
 @pytest.fixture
-def owner(lead: Browser, warehouse: Warehouse, open_as: Open) -> Browser:
+def owner(lead: Browser, warehouse: Warehouse, open_as: Open) -> Browser:  # noqa: F811
     """A user with all permissions on the warehouse but those on rules."""
     browser = open_as("owner")
     give("ownership", ObjectRef(T.WAREHOUSE, warehouse.pk), Actor(user_id="oidc~owner"))
@@ -71,7 +71,9 @@ def test_the_properties_of_a_rejected_change_stay_in_the_form(
         assert ">\nann</textarea>" in page.text
 
 
-def test_a_user_with_the_permission_overrides(lead: Browser, naming: ChangeRule, warehouse: Warehouse) -> None:
+def test_a_user_with_the_permission_overrides(
+    lead: Browser, naming: ChangeRule, warehouse: Warehouse  # noqa: F811
+) -> None:  # fmt: skip
     address, form = f"/ui/warehouse/{warehouse.pk}/add-namespace/", {"action": "create", "name": "Sales-2"}
     page = lead.post(address, form)
     assert page.status == 409
