@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.parts.server import CatalogServer
+from tests.perf import cpu
 from tests.server.bare_server_fixtures import BareServer
 from tests.server.raw_client_fixtures import RawClient, RawResponse
 
@@ -415,23 +416,11 @@ ATTACKS: Sequence[tuple[bytes, bytes]] = [
     (CHUNKED + b"f0000\r\n" + b"x" * 100_000, b"x"),
 ]
 """What each slow client begins with, and what it sends twice a second from then on."""
+ATTACK_SECONDS = 4
 
 
-def _most_responded(server: CatalogServer) -> int:
-    """Return the number of requests of one client, each on its own connection, in the best of some seconds."""
-    return max(_responded_in(1.0, server) for _ in range(5))
-
-
-def _responded_in(seconds: float, server: CatalogServer) -> int:
-    responded, until = 0, time.monotonic() + seconds
-    while time.monotonic() < until:
-        with RawClient(server.port) as client:
-            responded += client.get("/catalog/v1/config?warehouse=demo").status == 401
-    return responded
-
-
-def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
-    """Two hundred and forty slow clients without a token, as many of each kind."""
+def test_others_are_served_under_an_attack_that_takes_little_cpu(tmp_path: Path) -> None:
+    """Two hundred and forty slow clients without a token, as many of each kind, take at most a quarter of a core."""
     server = CatalogServer(tmp_path, threads=8, settings={"ICEKEEPER__ACCESS_TOKENS": "true"})
     stop = threading.Event()
 
@@ -444,7 +433,6 @@ def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
     with server, ExitStack() as stack:
         with RawClient(server.port) as client:
             assert len(client.get("/api-docs/management/v1/openapi.json").body) > 500_000, "generated once and cached"
-        before = _most_responded(server)
         attackers = [stack.enter_context(RawClient(server.port, receive_buffer=4096)) for _ in range(240)]
         for number, attacker in enumerate(attackers):
             attacker.send(ATTACKS[number % len(ATTACKS)][0])
@@ -452,10 +440,13 @@ def test_others_keep_half_of_their_rate_under_an_attack(tmp_path: Path) -> None:
         trickling.start()
         try:
             _until(lambda: not any(attacker.is_silent() for attacker in attackers[1 :: len(ATTACKS)]))
-            during = _most_responded(server)
-            with RawClient(server.port) as probing:
-                assert probing.get("/health/live").status == 200
+            used = cpu.seconds(server.pid)
+            time.sleep(ATTACK_SECONDS)
+            used = cpu.seconds(server.pid) - used
+            for _ in range(100):
+                with RawClient(server.port) as client:
+                    assert client.get("/catalog/v1/config?warehouse=demo").status == 401
         finally:
             stop.set()
             trickling.join()
-    assert during * 2 >= before, f"{during} responses during the attack, {before} before it"
+    assert used / ATTACK_SECONDS < 0.25
