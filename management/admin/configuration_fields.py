@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from icekeeper.kernel.errors.types import BadRequest
 from management.admin.form_pages import MAX_TEXT_LENGTH
@@ -59,6 +60,23 @@ class ConfigurationField:
     @property
     def key(self) -> str:
         return self.member or self.name
+
+
+HEADERS: Final = ConfigurationField(
+    name="headers",
+    label=gettext_lazy("Headers"),
+    kind=Kind.PAIRS,
+    separator=":",
+    is_secret=True,
+    help=gettext_lazy("One a line, such as Authorization: Bearer …"),
+)
+SIGNING_SECRETS: Final = ConfigurationField(
+    name="signing-secrets",
+    label=gettext_lazy("Signing secrets"),
+    kind=Kind.LINES,
+    is_secret=True,
+    help=gettext_lazy("whsec_ and 24 to 64 random bytes in base64; two, one a line, during a rotation"),
+)
 
 
 def shown_field(field: ConfigurationField, stored: Mapping[str, Any], entered: QueryDict | None) -> dict[str, Any]:

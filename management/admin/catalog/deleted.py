@@ -25,8 +25,8 @@ from catalog.selectors.tables.undrop_preview import Obstacle
 from catalog.services.task_control import WarehouseTasks, run_tasks_at
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
-from management.admin.catalog.level_text import split_levels
 from management.admin.catalog.restore import REASONS, read_targets
+from management.admin.level_text import split_levels
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, Text, object_url
 from management.admin.pages import Page

@@ -9,7 +9,7 @@ from catalog.identifiers import Levels
 from catalog.selectors.namespaces import list_namespaces_for
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page as ListingPage
-from management.admin.catalog.level_text import join_levels
+from management.admin.level_text import join_levels
 from tenancy.actor import Actor
 
 SUGGESTED: Final = 50

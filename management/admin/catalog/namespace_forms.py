@@ -19,8 +19,8 @@ from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, Conflict, I
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.changed_by import last_changed_by
 from management.admin.catalog.destinations import list_destinations
-from management.admin.catalog.level_text import join_levels, split_levels
 from management.admin.form_pages import Action, FormPage
+from management.admin.level_text import join_levels, split_levels
 from management.admin.navigation import Crumb, crumbs, object_url
 from management.admin.undo import done_with_undo
 from management.admin.warehouses.form_conflicts import read_version

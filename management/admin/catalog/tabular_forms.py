@@ -22,8 +22,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, Conflict, NoSuchNamespace, NotFound
 from management.admin.catalog.browse import tree_context
 from management.admin.catalog.destinations import list_destinations
-from management.admin.catalog.level_text import join_levels, split_levels
 from management.admin.form_pages import Action, FormPage
+from management.admin.level_text import join_levels, split_levels
 from management.admin.navigation import Crumb, crumbs, object_url
 from management.admin.undo import done_with_undo
 from management.templatetags.console_messages import Undo

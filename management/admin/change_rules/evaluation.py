@@ -16,9 +16,9 @@ from catalog.services.approval.port import ChangeAction
 from icekeeper.kernel.errors.types import BadRequest, NoSuchTable
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import read_json
-from management.admin.catalog.level_text import split_levels
 from management.admin.change_rules.rule import RuleOfAddress
 from management.admin.form_pages import Action
+from management.admin.level_text import split_levels
 from management.admin.navigation import Crumb, Text
 from management.admin.warehouse_choice import list_warehouses_of_all_projects
 from tenancy.models import Securable

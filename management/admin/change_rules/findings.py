@@ -14,9 +14,9 @@ from catalog.selectors.change_rules import FindingFilters, ListedFinding, RuleSc
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
 from management.admin.access.objects import IN_WAREHOUSES
-from management.admin.catalog.level_text import join_levels
 from management.admin.change_rules.rule_texts import RESULTS, rule_url, rules_url
 from management.admin.change_rules.scopes import find_scope
+from management.admin.level_text import join_levels
 from management.admin.listing_pages import read_pager
 from management.admin.navigation import Crumb, object_url
 from management.admin.pages import Page

@@ -9,7 +9,14 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.configuration_fields import ConfigurationField, Kind, read_field, shown_field
+from management.admin.configuration_fields import (
+    HEADERS,
+    SIGNING_SECRETS,
+    ConfigurationField,
+    Kind,
+    read_field,
+    shown_field,
+)
 
 _PATTERNS: Final = _("One pattern a line, such as [a-z][a-z0-9_]*; a name matches one of them as a whole")
 _VALUES: Final = _("One a line; without any, all values")
@@ -112,21 +119,8 @@ FIELDS: Final[dict[str, tuple[ConfigurationField, ...]]] = {
             label=_("Also send the current and the proposed metadata"),
             kind=Kind.FLAG,
         ),
-        ConfigurationField(
-            name="signing-secrets",
-            label=_("Signing secrets"),
-            kind=Kind.LINES,
-            is_secret=True,
-            help=_("whsec_ and 24 to 64 random bytes in base64; two, one a line, during a rotation"),
-        ),
-        ConfigurationField(
-            name="headers",
-            label=_("Headers"),
-            kind=Kind.PAIRS,
-            separator=":",
-            is_secret=True,
-            help=_("One a line, such as Authorization: Bearer …"),
-        ),
+        SIGNING_SECRETS,
+        HEADERS,
     ),
 }
 NAMES: Final = tuple(dict.fromkeys(field.name for fields in FIELDS.values() for field in fields))

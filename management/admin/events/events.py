@@ -19,8 +19,8 @@ from events.selectors.recent_events import get_event_for, list_recent_events_for
 from events.services.sink_filters import EVENT_TYPES
 from icekeeper.kernel.errors.types import BadRequest, NotFound
 from icekeeper.kernel.ids import parse_id
-from management.admin.catalog.level_text import join_levels, split_levels
 from management.admin.json_view import json_lines
+from management.admin.level_text import join_levels, split_levels
 from management.admin.listing_pages import ROWS_A_PAGE
 from management.admin.navigation import Crumb, object_url
 from management.admin.pages import Page

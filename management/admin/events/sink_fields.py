@@ -13,7 +13,14 @@ from django.utils.translation import gettext_lazy
 
 from events.sinks.definition import SECRET_NAMES
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.configuration_fields import ConfigurationField, Kind, read_field, shown_field
+from management.admin.configuration_fields import (
+    HEADERS,
+    SIGNING_SECRETS,
+    ConfigurationField,
+    Kind,
+    read_field,
+    shown_field,
+)
 
 REMOVE: Final = "remove"
 """Name of the checkboxes of stored secrets that are to be removed."""
@@ -42,21 +49,8 @@ FIELDS: Final[dict[str, tuple[ConfigurationField, ...]]] = {
         ),
         _TIMEOUT,
         ConfigurationField(name="query", label=gettext_lazy("Query of the URL"), is_secret=True),
-        ConfigurationField(
-            name="headers",
-            label=gettext_lazy("Headers"),
-            kind=Kind.PAIRS,
-            separator=":",
-            is_secret=True,
-            help=gettext_lazy("One a line, such as Authorization: Bearer …"),
-        ),
-        ConfigurationField(
-            name="signing-secrets",
-            label=gettext_lazy("Signing secrets"),
-            kind=Kind.LINES,
-            is_secret=True,
-            help=gettext_lazy("whsec_ and 24 to 64 random bytes in base64; two, one a line, during a rotation"),
-        ),
+        HEADERS,
+        SIGNING_SECRETS,
     ),
     "nats": (
         ConfigurationField(

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from events.outbox import EventFilter
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
-from management.admin.catalog.level_text import join_levels, split_levels
 from management.admin.form_pages import MAX_TEXT_LENGTH
+from management.admin.level_text import join_levels, split_levels
 from management.admin.warehouse_choice import list_warehouses_by_project
 from tenancy.actor import Actor
 
