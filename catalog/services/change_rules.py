@@ -92,6 +92,7 @@ def create_change_rule(*, actor: Actor, scope: RuleScope, kind: str, content: Ru
     own_id, chosen = securable_id(*target.ref), require_kind(kind)
     rule = ChangeRule(id=new_id(), securable_id=own_id, kind=kind)
     _set_content(rule, content, chosen)
+    _set_configuration(rule, content, chosen)
     _require_may_send_metadata(actor, rule)
     with _name_conflicts(content.name), _secret_of(chosen, content.secret) as secret, change(actor) as tx:
         # Deletions of the object lock its securable first, and then delete its rules.
@@ -118,24 +119,22 @@ def update_change_rule(
     checked again, unless the rule becomes enabled: a rule that cannot be used any more can be disabled. Raises as
     `create_change_rule`, `ChangeRuleNotFound` (404), and `ChangeRuleChanged` (409).
     """
-    seen = get_change_rule_for(actor=actor, rule_id=rule_id)
-    chosen = require_kind(seen.kind)
+    rule = get_change_rule_for(actor=actor, rule_id=rule_id)
+    _require_version(rule, version)
+    chosen = require_kind(rule.kind)
+    if keeps_secret:
+        _require_same_receiver(rule, content)
+    is_checked = content.configuration != rule.configuration or (content.is_enabled and not rule.is_enabled)
+    _set_content(rule, content, chosen)
+    if is_checked:  # before the transaction, as names of hosts are resolved
+        _set_configuration(rule, content, chosen)
+        _require_may_send_metadata(actor, rule)
     given = None if keeps_secret else content.secret
-    if _needs_check(seen, content):
-        _set_content(seen, content, chosen)
-        _require_may_send_metadata(actor, seen)
     with _name_conflicts(content.name), _secret_of(chosen, given) as secret, change(actor) as tx:
-        rule = _lock(rule_id)
-        if rule.version != version:
-            raise ChangeRuleChanged(f"The rule was changed meanwhile: it has version {rule.version}, not {version}")
+        stored = _lock(rule_id)
+        _require_version(stored, version)  # so all else is as it was when it was checked
         execute(_COUNT_CHANGE, [])
-        if keeps_secret:
-            _require_same_receiver(rule, content)
-        if _needs_check(rule, content):
-            _set_content(rule, content, chosen)
-        else:
-            _set_other_content(rule, content)
-        former = rule.secret_id
+        rule.secret_id = former = stored.secret_id
         if not keeps_secret:
             rule.secret_id = None
             if secret is not None:
@@ -146,8 +145,7 @@ def update_change_rule(
         rule.version += 1
         rule.updated_at = now()
         rule.save(force_update=True)
-        _record(tx, Change.CHANGE_RULE_UPDATED, rule, seen.securable)
-    rule.securable = seen.securable
+        _record(tx, Change.CHANGE_RULE_UPDATED, rule, rule.securable)
     return rule
 
 
@@ -170,9 +168,9 @@ def _lock(rule_id: UUID) -> ChangeRule:
     return rule
 
 
-def _needs_check(rule: ChangeRule, content: RuleContent) -> bool:
-    """Return whether the configuration changes, or the rule becomes enabled."""
-    return content.configuration != rule.configuration or (content.is_enabled and not rule.is_enabled)
+def _require_version(rule: ChangeRule, version: int) -> None:
+    if rule.version != version:
+        raise ChangeRuleChanged(f"The rule was changed meanwhile: it has version {rule.version}, not {version}")
 
 
 def _require_same_receiver(rule: ChangeRule, content: RuleContent) -> None:
@@ -190,26 +188,25 @@ def _origin_of(url: object) -> tuple[str, str]:
 
 
 def _set_content(rule: ChangeRule, content: RuleContent, kind: RuleKind) -> None:
-    """Set and validate everything but the secret."""
-    _set_other_content(rule, content)
-    verifier = kind.build(RuleSettings(rule.pk, rule.name, rule.version, content.configuration))
-    if isinstance(verifier, HttpHook):
-        verifier.require_valid()
-    if content.secret is not None and not kind.has_secret:
-        raise InvalidRule(f"secret: rules of the kind {rule.kind} have none", field="secret")
-    parsed = read_configuration(kind.configuration, content.configuration)
-    rule.configuration = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def _set_other_content(rule: ChangeRule, content: RuleContent) -> None:
-    """Set what does not depend on the kind."""
+    """Set and validate everything but the configuration and the secret."""
     name = require_trimmed_name(content.name, "rule name")
     if len(name) > MAX_NAME_LENGTH:
         raise InvalidRule(f"name: longer than {MAX_NAME_LENGTH} characters", field="name")
+    if content.secret is not None and not kind.has_secret:
+        raise InvalidRule(f"secret: rules of the kind {rule.kind} have none", field="secret")
     rule.name, rule.name_key = name, name_key(name)
     rule.mode = ChangeRule.Mode(content.mode).value
     rule.on_failure = ChangeRule.OnFailure(content.on_failure).value
     rule.is_enabled = content.is_enabled
+
+
+def _set_configuration(rule: ChangeRule, content: RuleContent, kind: RuleKind) -> None:
+    """Set and validate the configuration. It resolves names of hosts, so it must not be called in a transaction."""
+    verifier = kind.build(RuleSettings(rule.pk, rule.name, rule.version, content.configuration))
+    if isinstance(verifier, HttpHook):
+        verifier.require_valid()
+    parsed = read_configuration(kind.configuration, content.configuration)
+    rule.configuration = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def _require_may_send_metadata(actor: Actor, rule: ChangeRule) -> None:

@@ -189,6 +189,13 @@ def test_a_stored_secret_is_not_sent_to_another_server(
     assert good(rules.put(at, stored | {"configuration": created["configuration"], "version": 3, "secret": None}))
 
 
+def test_a_secret_of_a_kind_without_any_is_rejected(rules: ApiClient, body: dict[str, Any]) -> None:
+    created = good(rules.post("", body), 201)
+    same = {key: created[key] for key in ("name", "configuration", "mode", "on-failure", "enabled", "version")}
+    refused = rules.put(f"/{created['id']}", same | {"secret": {"headers": {"X": "y"}}})
+    assert refused.refused(400, "InvalidChangeRule", "secret: rules of the kind schema-compatibility have none")
+
+
 @pytest.mark.parametrize("broken", [{"url": "ftp://x"}, {"url": "https://127.0.0.1:9/", "of-a-later-version": 1}])
 def test_a_rule_that_cannot_be_used_is_disabled(
     rules: ApiClient, body: dict[str, Any], broken: dict[str, Any], catalog: ApiClient
