@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
@@ -79,11 +79,17 @@ SIGNING_SECRETS: Final = ConfigurationField(
 )
 
 
-def shown_field(field: ConfigurationField, stored: Mapping[str, Any], entered: QueryDict | None) -> dict[str, Any]:
-    """Return the field as `configuration_field.html` shows it, with what was `entered`, else with the `stored` value.
+def shown_fields(
+    fields: Iterable[ConfigurationField], stored: Mapping[str, Any], entered: QueryDict | None
+) -> list[dict[str, Any]]:
+    """Return the fields as `configuration_field.html` shows them, with what was `entered`, else with `stored` values.
 
     An empty `stored` configuration is a new one, which gets the defaults. A secret has no value.
     """
+    return [_shown(each, stored, entered) for each in fields]
+
+
+def _shown(field: ConfigurationField, stored: Mapping[str, Any], entered: QueryDict | None) -> dict[str, Any]:
     values: list[str] = []
     if not field.is_secret:
         if entered is not None and (field.name in entered or field.kind in _CHECKBOXES):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from django.http import QueryDict
@@ -15,7 +14,6 @@ from management.admin.configuration_fields import (
     ConfigurationField,
     Kind,
     read_field,
-    shown_field,
 )
 
 _PATTERNS: Final = _("One pattern a line, such as [a-z][a-z0-9_]*; a name matches one of them as a whole")
@@ -124,11 +122,6 @@ FIELDS: Final[dict[str, tuple[ConfigurationField, ...]]] = {
     ),
 }
 NAMES: Final = tuple(dict.fromkeys(field.name for fields in FIELDS.values() for field in fields))
-
-
-def shown_fields(kind: str, stored: Mapping[str, Any], entered: QueryDict | None) -> list[dict[str, Any]]:
-    """Return the fields as the template shows them, with what was `entered`, else with the `stored` configuration."""
-    return [shown_field(each, stored, entered) for each in FIELDS[kind]]
 
 
 def read_configuration(kind: str, given: QueryDict) -> dict[str, Any]:

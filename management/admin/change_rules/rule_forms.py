@@ -18,9 +18,10 @@ from catalog.models import ChangeRule
 from catalog.services.change_rules import ChangeRuleChanged, RuleContent, create_change_rule, update_change_rule
 from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from management.admin.change_rules.rule import RuleOfAddress
-from management.admin.change_rules.rule_fields import NAMES, at_field, read_configuration, read_secret, shown_fields
+from management.admin.change_rules.rule_fields import FIELDS, NAMES, at_field, read_configuration, read_secret
 from management.admin.change_rules.rule_texts import KINDS, MODES, NOTES, ON_FAILURE, rule_url, rules_url
 from management.admin.change_rules.scopes import ScopeView, find_scope, list_scope_choices
+from management.admin.configuration_fields import shown_fields
 from management.admin.form_pages import Action, FormPage
 from management.admin.navigation import Crumb, Text
 from tenancy.authz.actions import Can
@@ -56,7 +57,7 @@ class RuleForm(FormPage, ABC):
             "kind": self.kind,
             "kind_label": KINDS[self.kind],
             "note": NOTES[self.kind],
-            "fields": shown_fields(self.kind, stored.configuration, entered),
+            "fields": shown_fields(FIELDS[self.kind], stored.configuration, entered),
             "mode_options": _options(MODES, mode),
             "on_failure_options": _options(ON_FAILURE, on_failure),
             "is_enabled": stored.is_enabled if entered is None else bool(self.text("enabled")),

@@ -19,7 +19,6 @@ from management.admin.configuration_fields import (
     ConfigurationField,
     Kind,
     read_field,
-    shown_field,
 )
 
 REMOVE: Final = "remove"
@@ -101,11 +100,6 @@ FIELDS: Final[dict[str, tuple[ConfigurationField, ...]]] = {
     ),
     "log": (),
 }
-
-
-def shown_fields(kind: str, stored: Mapping[str, Any], entered: QueryDict | None) -> list[dict[str, Any]]:
-    """Return the fields as the template shows them, with what was `entered`, else with the `stored` configuration."""
-    return [shown_field(each, stored, entered) for each in FIELDS[kind]]
 
 
 def removable_secrets(stored: Mapping[str, Any], entered: QueryDict | None) -> list[tuple[str, str, bool]]:

@@ -26,7 +26,8 @@ from events.services.sinks import (
     update_sink,
 )
 from icekeeper.kernel.errors.types import BadRequest
-from management.admin.events.sink_fields import FIELDS, read_configuration, removable_secrets, shown_fields
+from management.admin.configuration_fields import shown_fields
+from management.admin.events.sink_fields import FIELDS, read_configuration, removable_secrets
 from management.admin.events.sink_filters import filter_fields, read_filter
 from management.admin.events.sink_texts import PAYLOADS, TYPES, sink_url
 from management.admin.form_pages import Action, FormPage
@@ -53,7 +54,7 @@ class SinkForm(FormPage, ABC):
         return {
             "name": name if entered is None else self.text("name"),
             "kind": self.kind,
-            "fields": shown_fields(self.kind, stored, entered),
+            "fields": shown_fields(FIELDS[self.kind], stored, entered),
             "removable": removable_secrets(stored, entered),
             "payload_options": [
                 (each.value, f"{each.value}: {text}", each == chosen) for each, text in PAYLOADS.items()

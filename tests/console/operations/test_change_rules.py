@@ -12,7 +12,8 @@ from django.http import QueryDict
 
 from catalog.models import ChangeRule, Tabular
 from catalog.selectors.change_rules import RuleScope
-from management.admin.change_rules.rule_fields import read_configuration, read_secret, shown_fields
+from management.admin.change_rules.rule_fields import FIELDS, read_configuration, read_secret
+from management.admin.configuration_fields import shown_fields
 from storage.models import Warehouse
 from storage.secrets.stores import read_secret as stored_secret
 from tenancy.actor import Actor
@@ -235,7 +236,7 @@ def test_each_kind_has_its_form(
 def test_forms_show_what_is_stored(kind: str, fields: dict[str, Any], configuration: dict[str, Any]) -> None:
     """What an untouched form sends is what is stored."""
     sent = QueryDict(mutable=True)
-    for field in shown_fields(kind, configuration, None):
+    for field in shown_fields(FIELDS[kind], configuration, None):
         chosen = [option for option, _text, is_chosen in field["options"] if is_chosen]
         sent.setlist(field["name"], chosen if field["kind"] == "choices" else [field["value"]])
     assert read_configuration(kind, sent) == configuration
